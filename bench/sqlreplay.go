@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -265,9 +267,14 @@ func openUpgrade(ctx context.Context, b *bench, sessions [][]string) (_ *contest
 	argv := []string{"pt-upgrade", "--no-version-check", "--type", "genlog", "--max-class-size", "1000000",
 		"--max-examples", "1", path, dsn, dsn}
 	hide := strings.NewReplacer(e.Address, "SOCKET", path, "LOG")
+	tares, peers := busy{pid: server.Pid()}, busy{pid: server.Pid()}
 	return &contest{
-		tare: u.tare,
+		tare: func(ctx context.Context) ([]float64, error) {
+			defer tares.while()()
+			return u.tare(ctx)
+		},
 		peer: func(ctx context.Context) ([]float64, error) {
+			defer peers.while()()
 			start := time.Now()
 			out, err := runUpgrade(ctx, argv)
 			took := time.Since(start)
@@ -291,11 +298,47 @@ func openUpgrade(ctx context.Context, b *bench, sessions [][]string) (_ *contest
 				server.Version(), u.queries, len(sessions)),
 		},
 		after: func() []string {
-			return append([]string{u.own.String("tare"), u.peer.String("pt-upgrade")}, u.session.doubts()...)
+			return append([]string{u.own.String("tare"), u.peer.String("pt-upgrade"),
+				fmt.Sprintf("the server's processor time for each query: %.0f µs with tare and %.0f with pt-upgrade; "+
+					"of %d processors it used %.2f and %.2f", tares.each(u.own.queries), peers.each(u.peer.queries),
+					runtime.NumCPU(), tares.share(), peers.share())}, u.session.doubts()...)
 		},
 		close: end,
 	}, nil
 }
+
+// busy is how much a process works while something goes on.
+type busy struct {
+	pid       int
+	cpu, wall time.Duration
+}
+
+// while begins such a time and returns what ends it.
+func (y *busy) while() (end func()) {
+	start, before := time.Now(), y.now()
+	return func() {
+		y.cpu += y.now() - before
+		y.wall += time.Since(start)
+	}
+}
+
+// now is the processor time of the process with all threads that have ended, 0 where the system does not tell.
+func (y *busy) now() time.Duration {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", y.pid))
+	const tick = 10 * time.Millisecond // USER_HZ is 100 on all processors that tare knows
+	f := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	if len(f) < 13 {
+		return 0
+	}
+	user, _ := strconv.ParseInt(f[11], 10, 64)
+	system, _ := strconv.ParseInt(f[12], 10, 64)
+	return time.Duration(user+system) * tick
+}
+
+// each is the time for one of n queries on each of two servers, in µs.
+func (y *busy) each(n int64) float64 { return y.cpu.Seconds() * 1e6 / float64(max(2*n, 1)) }
+
+func (y *busy) share() float64 { return y.cpu.Seconds() / max(y.wall.Seconds(), 1e-9) }
 
 // upgrade is a log that both sides replay.
 type upgrade struct {
