@@ -2,7 +2,6 @@ package serial
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -35,7 +34,8 @@ func lacking(t testing.TB, format string, args ...any) {
 var (
 	written sync.Mutex
 	pathOf  = map[string]string{} // format -> path
-	folder  string                // of all media and sockets; short, because the path of a socket is
+	making  sync.Mutex
+	folder  string
 )
 
 // media returns the medium in a format, which all tests share.
@@ -57,7 +57,7 @@ func media(t testing.TB, format string) string {
 		}
 		found = []microvm.Kernel{k}
 	}
-	path := filepath.Join(folder, "medium."+format)
+	path := filepath.Join(shared(t), "medium."+format)
 	o := medium.Options{
 		Agents: agenttest.Store(t, "linux/amd64"), Kernel: found[0], Common: true,
 		// What emulation needs on a busy machine; see package qemu.
@@ -142,7 +142,7 @@ const scratchSerial = "tare-scratch"
 // withScratch adds such a disk.
 func withScratch(t testing.TB, device string) []string {
 	t.Helper()
-	f, err := os.CreateTemp(folder, "scratch-")
+	f, err := os.CreateTemp(shared(t), "scratch-")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,11 +214,23 @@ func connected(t testing.TB, path string) int {
 	return n
 }
 
-// makeFolder makes the folder that all tests share.
-func makeFolder() (remove func()) {
-	var err error
-	if folder, err = os.MkdirTemp("", "serial-"); err != nil {
-		panic(fmt.Sprint("a folder for the tests: ", err))
+// shared returns the folder of all media and sockets. It is short, because the path of a socket is. A controller that
+// the suite starts and kills makes none.
+func shared(t testing.TB) string {
+	t.Helper()
+	making.Lock()
+	defer making.Unlock()
+	if folder == "" {
+		var err error
+		if folder, err = os.MkdirTemp("", "serial-"); err != nil {
+			t.Fatal(err)
+		}
 	}
-	return func() { os.RemoveAll(folder) }
+	return folder
+}
+
+func removeShared() {
+	if folder != "" {
+		os.RemoveAll(folder)
+	}
 }

@@ -28,8 +28,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	remove := makeFolder()
-	defer remove()
+	defer removeShared()
 	envtest.Main(m, Infos())
 }
 
@@ -47,10 +46,10 @@ func TestContract(t *testing.T) {
 	if testing.Short() {
 		t.Skip("boots virtual machines")
 	}
-	path := filepath.Join(folder, "contract")
+	path := filepath.Join(shared(t), "contract")
 	m := start(t, nil, append(asCD(media(t, "iso")), onSocket(path)...)...)
 	await(t, "the socket", func() bool { return exists(path) })
-	file := filepath.Join(folder, "file")
+	file := filepath.Join(shared(t), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +68,7 @@ func TestContract(t *testing.T) {
 			return left
 		},
 		Impossible: []env.Spec{
-			spec(filepath.Join(folder, "nothing")), spec(file), spec("/dev/null"), spec("tcp:127.0.0.1:1"),
+			spec(filepath.Join(shared(t), "nothing")), spec(file), spec("/dev/null"), spec("tcp:127.0.0.1:1"),
 			spec("tcp:192.0.2.1:4000"), spec("tcp:nonsense"), spec(""),
 		},
 	})
@@ -161,7 +160,7 @@ func TestMediumBootsEverywhere(t *testing.T) {
 	})
 	t.Run("UEFI disk pipes", func(t *testing.T) {
 		t.Parallel()
-		path := filepath.Join(folder, "pipes")
+		path := filepath.Join(shared(t), "pipes")
 		for _, end := range []string{".in", ".out"} {
 			if err := syscall.Mkfifo(path+end, 0o600); err != nil {
 				t.Fatal(err)
@@ -176,7 +175,7 @@ func TestMediumBootsEverywhere(t *testing.T) {
 	})
 	t.Run("no medium", func(t *testing.T) {
 		t.Parallel()
-		path := filepath.Join(folder, "empty")
+		path := filepath.Join(shared(t), "empty")
 		start(t, nil, append([]string{"-machine", "q35", "-bios", firmware}, onSocket(path)...)...)
 		await(t, "the socket", func() bool { return exists(path) })
 		// Its firmware prints to the serial port in the end.
