@@ -42,7 +42,7 @@ func virtualBoxDisk(e *record.Environment) []Finding {
 			"leave out ignore_flush=on", true}}
 	case settings["format"] == "raw":
 		return []Finding{{"vbox-raw-not-flushed", layerHypervisor, "VirtualBox passes no flushes on to a raw disk, " +
-			"which is a VMDK with an absolute path", "use format=vdi-fixed", true}}
+			"a VMDK that refers to another file", "use format=vdi-fixed", true}}
 	case strings.TrimSpace(e.Inside.Extra["work.disk.write_cache"]) == "write through":
 		return []Finding{{"vbox-write-through", layerHypervisor, "VirtualBox's " + cmp.Or(controller, "disk") +
 			" controller says that the disk has no volatile cache, so the guest sends no flushes: none reaches the " +
