@@ -220,7 +220,7 @@ func (l *statusLine) show(s *log.Summary) {
 		n    int64
 	}{{log.Replayed, n.Replayed}, {log.Skipped, n.Skipped}, {log.Ambiguous, n.Ambiguous}, {log.Lost, n.Lost}} {
 		if p.n > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s", unit.Number(float64(p.n)), p.part))
+			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.part))
 		}
 	}
 	text := strings.Join(parts, ", ") + "; " + unit.Plural(s.Sessions.Total, "session") + "; " +

@@ -140,7 +140,20 @@ func digestOf(file io.ReaderAt, n int64) (d [32]byte, err error) {
 }
 
 // Source is the log.
-func (f *Follower) Source() *log.Files { return log.JoinAll(f.next) }
+func (f *Follower) Source() *log.Files {
+	files := log.JoinAll(f.next)
+	files.Waits = f.waits
+	return files
+}
+
+// waits tells whether the file that is being read has no more for now.
+func (f *Follower) waits() bool {
+	if f.now == nil || f.now.finished || f.ended {
+		return false
+	}
+	info, err := f.now.file.Stat()
+	return err == nil && info.Size() <= f.now.size
+}
 
 // next opens the next file.
 func (f *Follower) next() (io.ReadCloser, error) {

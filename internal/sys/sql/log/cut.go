@@ -117,7 +117,7 @@ func (r *Reader) cut(f shape, head int, state, guess quoting) (end int, how endi
 		pos = line
 		if at == 0 {
 			if len(b)-line < maxHead {
-				if b = r.in.atLeast(line + maxHead); len(b) == line {
+				if b = r.in.head(line); len(b) == line {
 					return r.cutAtEnd(scanned, suspect, state)
 				}
 			}

@@ -214,7 +214,7 @@ func (g *generalLog) plausible(text []byte) bool { return plausible(text, g.o) }
 
 func (g *generalLog) next(r *Reader, e *Event) error {
 	for {
-		b := r.in.atLeast(maxHead)
+		b := r.in.head(0)
 		if len(b) == 0 {
 			return r.in.err
 		}

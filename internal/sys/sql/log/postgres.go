@@ -450,7 +450,7 @@ func (p *pgCSV) plausible([]byte) bool { return true }
 
 func (p *pgCSV) next(r *Reader, e *Event) error {
 	for {
-		b := r.in.atLeast(maxHead)
+		b := r.in.head(0)
 		if len(b) == 0 {
 			return r.in.err
 		}

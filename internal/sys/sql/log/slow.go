@@ -54,7 +54,7 @@ func (s *slowLog) plausible(text []byte) bool { return plausible(text, s.o) }
 
 func (s *slowLog) next(r *Reader, e *Event) error {
 	for {
-		b := r.in.atLeast(maxHead)
+		b := r.in.head(0)
 		if len(b) == 0 {
 			return r.in.err
 		}
@@ -225,7 +225,7 @@ func (s *slowLog) userHost(b []byte) []byte {
 func (s *slowLog) record(r *Reader, e *Event) bool {
 	head := s.factsEnd(r)
 	offset := r.in.took
-	b := r.in.atLeast(head + maxHead)
+	b := r.in.head(head)
 	if _, ok := s.begins(b[min(head, len(b)):]); head >= len(b) || ok && !bytes.HasPrefix(b[head:], adminPrefix) {
 		r.lose(min(head, len(b)), 0, "facts without a statement")
 		return false

@@ -56,7 +56,12 @@ type Files struct {
 	// there; else the next goes on with it.
 	begins func([]byte) bool
 	added  []int64 // where line feeds were put in that are in no file
+	// Waits, if set, tells whether a log that grows has no more for now.
+	Waits func() bool
 }
+
+// idle tells whether a read would have to wait.
+func (f *Files) idle() bool { return f.next != nil && f.next.Buffered() == 0 && f.Waits() }
 
 // Join makes one log of parts, each of which is opened when it is needed and closed behind its end.
 func Join(open ...func() (io.ReadCloser, error)) *Files {

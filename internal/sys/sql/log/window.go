@@ -63,6 +63,22 @@ func (w *window) atLeast(n int) []byte {
 	return w.bytes()
 }
 
+// head reads on until maxHead bytes are there behind an offset, or the log ends. Of a log that grows it waits for one
+// byte, and for the others until a line has ended and there is no more for now.
+func (w *window) head(at int) []byte {
+	b := w.atLeast(at + 1)
+	for len(b) > at && len(b) < at+maxHead {
+		if w.files != nil && w.files.Waits != nil && b[len(b)-1] == '\n' && w.files.idle() {
+			break
+		}
+		if !w.more() {
+			break
+		}
+		b = w.bytes()
+	}
+	return w.bytes()
+}
+
 // line returns the first line of the window with its line feed, at most limit bytes of it, or less where the log ends.
 func (w *window) line(limit int) []byte {
 	for seen := 0; ; {
