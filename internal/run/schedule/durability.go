@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"context"
+	"slices"
 
 	"tare/internal/lab/deploy"
 	"tare/internal/plan"
@@ -49,7 +50,7 @@ func (d *Drivers) flush(ctx context.Context, s *deploy.Conn, e *plan.Target, r *
 // known.
 func (d *Drivers) subject(s *deploy.Conn, e *plan.Target, r *record.Environment,
 	root string) (subject durability.Subject, inMemory string, ok bool) {
-	if e.Spec.Driver != "qemu" && e.Spec.Driver != "virtualbox" {
+	if !slices.Contains([]string{"qemu", "libvirt", "virtualbox"}, e.Spec.Driver) {
 		return subject, "", false
 	}
 	subject = durability.Subject{Worker: s, Root: root, Image: durability.Image(r)}
@@ -65,7 +66,7 @@ func (d *Drivers) subject(s *deploy.Conn, e *plan.Target, r *record.Environment,
 	if at == "" {
 		return subject, "", false
 	}
-	if settings["aio"] == "io_uring" {
+	if settings["aio"] == "io_uring" || settings["io"] == "io_uring" { // as libvirt calls it
 		subject.Hidden = "QEMU flushes through io_uring, where tare cannot watch; use aio=threads"
 	}
 	return subject, durability.InMemory(at), true

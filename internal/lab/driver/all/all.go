@@ -14,6 +14,7 @@ import (
 	"tare/internal/lab/driver/ssh"
 	"tare/internal/lab/driver/vagrant"
 	"tare/internal/lab/driver/virtualbox"
+	"tare/internal/lab/driver/vmware"
 	"tare/internal/lab/env"
 )
 
@@ -28,6 +29,7 @@ func Drivers() *env.Registry {
 		serial.Infos(),
 		vagrant.Infos(),
 		virtualbox.Infos(),
+		vmware.Infos(),
 		ssh.Infos(),
 		command.Infos(),
 	)...)

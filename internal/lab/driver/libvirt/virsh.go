@@ -25,8 +25,9 @@ const (
 	startLibvirtd = "systemctl start libvirtd (on newer systems: virtqemud), or name another one with uri="
 )
 
-// askTime bounds a question to libvirtd, which answers within milliseconds when nothing is wrong.
-const askTime = 30 * time.Second
+// askTime bounds a question to libvirtd. It answers within milliseconds, except to the first question after its
+// installation: it then starts each QEMU that there is, to see what it can do.
+const askTime = 3 * time.Minute
 
 // defaultURI is virsh's own default, without its search for other hypervisors.
 func defaultURI() string {
@@ -64,6 +65,9 @@ func (v virsh) feed(ctx context.Context, stdin io.Reader, words ...string) (stri
 	ctx, cancel := proc.WithPatience(ctx, askTime)
 	defer cancel()
 	out, err := proc.RunCmd(v.command(ctx, words...), stdin)
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("libvirtd did not answer: %w", ctx.Err())
+	}
 	return string(out), err
 }
 
@@ -144,7 +148,9 @@ func (v virsh) explain(op string, err error) *env.OpenError {
 	if e, ok := errors.AsType[*proc.ExitError](err); ok {
 		said = e.Stderr
 		x.Evidence = []byte(e.Stderr)
-		x.Err = errors.New(lastError(said))
+		if last := lastError(said); last != "" {
+			x.Err = errors.New(last)
+		}
 	}
 	for _, c := range complaints {
 		if !strings.Contains(said, c.said) {

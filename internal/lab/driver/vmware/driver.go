@@ -1,0 +1,256 @@
+// Package vmware drives VMware's desktop products (Workstation, Fusion, Player) by their program vmrun and a generated
+// .vmx: micro-VMs that boot tare's medium, with a serial port as the wire.
+//
+// It is opinionated about what is known. VMware's programs are not free to run in a test suite, so nothing here has
+// been
+// run on the real product (docs/vmware.md says what has been run instead). Each key of the .vmx is documented, and the
+// machine's own log is the evidence of every failure.
+package vmware
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"tare/internal/lab/env"
+	"tare/internal/lab/medium"
+	"tare/internal/lab/microvm"
+	"tare/internal/unit"
+)
+
+const name = "vmware"
+
+// Infos lists the drivers of this package.
+func Infos() []env.Info {
+	return []env.Info{{
+		Name:     name,
+		Doc:      "A micro-VM in VMware Workstation, Fusion or Player, by vmrun; not yet run on the real product.",
+		Settings: settings(), Mounts: mountKinds(), Driver: driver{}, Probe: probe, OpenTime: openTime,
+		FreeSpace: freeSpace, Clean: clean,
+	}}
+}
+
+// driver opens machines. Its field is for tests: the cache folder of guest kernels; "" is the user's.
+type driver struct{ kernels string }
+
+const (
+	none   = "none"
+	minMem = 128 << 20 // bytes; a stock kernel with the agent needs about 90 MiB
+	maxMem = 1 << 38
+	// minDisk is the smallest disk, in bytes: smaller ext4 file systems have no journal.
+	minDisk  = 32 << 20
+	maxDisk  = 1 << 42
+	bootTime = 2 * time.Minute
+
+	defaultMemory = "1GiB"
+	defaultDisk   = "1GiB"
+)
+
+// config is the parsed settings.
+type config struct {
+	product    string // vmrun's -T; "" for the one of this system
+	vmrun      string // path; "" to search
+	cpus       int
+	memory     int64
+	disk       int64 // 0: none
+	diskType   string
+	controller string
+	nic, mode  string
+	firmware   string
+	medium     string
+	kernel     string
+	append     string
+	mitigated  bool
+	boot       time.Duration
+	shown      map[string]string
+}
+
+func settings() []env.Setting {
+	return []env.Setting{
+		{Name: "product", Default: "auto", Doc: "ws (Workstation), fusion or player; auto is fusion on macOS, else ws.",
+			Check: env.OneOf("auto", "ws", "fusion", "player")},
+		{Name: "vmrun", Default: "auto",
+			Doc:   "Path of VMware's program vmrun; auto searches PATH and the usual folders.",
+			Check: checkPath},
+		{Name: "cpus", Default: "1", Doc: "Virtual CPUs, 1 to 64.", Check: checkCPUs},
+		{Name: "memory", Default: defaultMemory, Doc: "The guest's memory, such as 512MiB, a multiple of 4MiB.",
+			Check: func(v string) error { _, err := parseMemory(v); return err }},
+		{Name: "disk", Default: defaultDisk,
+			Doc:   "Size of the scratch disk, where file workloads run; with none they run in the guest's memory.",
+			Check: func(v string) error { _, err := parseDisk(v); return err }},
+		{Name: "disk_type", Default: "dynamic",
+			Doc: "The disk's VMDK: dynamic grows as it is written (monolithicSparse), " +
+				"static has all its space (monolithicFlat).", Check: env.OneOf("dynamic", "static")},
+		{Name: "controller", Default: "pvscsi",
+			Doc:   "The disk's controller: pvscsi, lsilogic, nvme (with hardware version 13 or later) or sata.",
+			Check: env.OneOf(controllerNames()...)},
+		{Name: "nic", Default: none, Doc: "Network card: none, vmxnet3, e1000 or e1000e.",
+			Check: env.OneOf(none, "vmxnet3", "e1000", "e1000e")},
+		{Name: "net", Default: "nat", Doc: "What the card is connected to: nat, bridged or hostonly.",
+			Check: env.OneOf("nat", "bridged", "hostonly")},
+		{Name: "firmware", Default: "bios", Doc: "bios or efi.", Check: env.OneOf("bios", "efi")},
+		{Name: "mitigations", Default: "on", Doc: "off disables VMware's side-channel mitigations for this machine " +
+			"(ulm.disableMitigations), which cost time where Hyper-V is on.", Check: env.OneOf("on", "off")},
+		{Name: "medium", Default: "iso", Doc: "What the machine boots from: iso (a CD) or vmdk (a disk).",
+			Check: env.OneOf("iso", "vmdk")},
+		{Name: "kernel", Default: "auto", Doc: "cloud or generic; auto takes the first kernel with the needed drivers.",
+			Check: env.OneOf("auto", microvm.Cloud, microvm.Generic)},
+		{Name: "append", Default: "", Doc: "More arguments for the guest's kernel.", Check: checkAppend},
+		{Name: "boot", Default: bootTime.String(), Doc: "How long a boot may take until the agent answers, 1s to 1h.",
+			Check: func(v string) error { _, err := parseBoot(v); return err }},
+	}
+}
+
+// parse reads the settings of a spec. The error says what to change.
+func parse(s *env.Spec) (config, error) {
+	c := config{shown: map[string]string{}}
+	if err := resolve(settings(), s, c.shown); err != nil {
+		return c, err
+	}
+	c.vmrun = strings.TrimPrefix(c.shown["vmrun"], "auto")
+	if c.product = c.shown["product"]; c.product == "auto" {
+		c.product = "ws"
+		if runtime.GOOS == "darwin" {
+			c.product = "fusion"
+		}
+	}
+	c.cpus, _ = strconv.Atoi(c.shown["cpus"])
+	c.memory, _ = parseMemory(c.shown["memory"])
+	c.disk, _ = parseDisk(c.shown["disk"])
+	c.diskType, c.controller = c.shown["disk_type"], c.shown["controller"]
+	c.nic, c.mode, c.firmware, c.medium = c.shown["nic"], c.shown["net"], c.shown["firmware"], c.shown["medium"]
+	c.kernel, c.append = strings.TrimPrefix(c.shown["kernel"], "auto"), c.shown["append"]
+	c.mitigated = c.shown["mitigations"] == "on"
+	c.boot, _ = parseBoot(c.shown["boot"])
+	for _, k := range []string{"disk_type", "controller"} {
+		if _, given := s.Settings[k]; given && c.disk == 0 {
+			return c, fmt.Errorf("disk=none and %s= contradict each other; give the disk a size", k)
+		}
+	}
+	if _, given := s.Settings["net"]; given && c.nic == none {
+		return c, errors.New("net= needs a card; use nic=vmxnet3 with it")
+	}
+	return c, nil
+}
+
+// resolve checks settings one by one and puts all of them, with defaults, into shown.
+func resolve(declared []env.Setting, s *env.Spec, shown map[string]string) error {
+	for _, d := range declared {
+		v, given := s.Settings[d.Name]
+		if given && d.Check != nil {
+			if err := d.Check(v); err != nil {
+				return fmt.Errorf("setting %s: %w", d.Name, err)
+			}
+		}
+		shown[d.Name] = s.Get(d.Name, d.Default)
+	}
+	for k := range s.Settings {
+		if _, ok := shown[k]; !ok {
+			return fmt.Errorf("there is no setting %q; there are: %s", k,
+				strings.Join(slices.Sorted(maps.Keys(shown)), ", "))
+		}
+	}
+	return nil
+}
+
+func checkCPUs(v string) error {
+	if n, err := strconv.Atoi(v); err != nil || n < 1 || n > 64 {
+		return fmt.Errorf("%q is not a number of CPUs from 1 to 64", v)
+	}
+	return nil
+}
+
+func parseMemory(v string) (int64, error) {
+	n, err := unit.ParseSize(v)
+	if err != nil {
+		return 0, err
+	}
+	if n < minMem || n > maxMem || n%(4<<20) != 0 {
+		return 0, fmt.Errorf("%q is not a multiple of 4MiB of at least %s", v, unit.FormatSize(minMem))
+	}
+	return n, nil
+}
+
+func parseDisk(v string) (int64, error) {
+	if v == none {
+		return 0, nil
+	}
+	n, err := unit.ParseSize(v)
+	if err != nil {
+		return 0, err
+	}
+	if n < minDisk || n > maxDisk || n%(1<<20) != 0 {
+		return 0, fmt.Errorf("%q is neither none nor a whole number of MiB of at least %s", v, unit.FormatSize(minDisk))
+	}
+	return n, nil
+}
+
+func parseBoot(v string) (time.Duration, error) {
+	d, err := time.ParseDuration(v)
+	if err != nil || d < time.Second || d > time.Hour {
+		return 0, fmt.Errorf("%q is not a time from 1s to 1h, such as 90s", v)
+	}
+	return d, nil
+}
+
+// pathRE leaves out what a .vmx cannot hold in a value: quotes, and the bar that escapes.
+var pathRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[^"|\x00-\x1f\x7f]{1,1000}$`) })
+
+func checkPath(v string) error {
+	if v != "auto" && !pathRE().MatchString(v) {
+		return fmt.Errorf("%q is not a path", v)
+	}
+	return nil
+}
+
+func checkAppend(v string) error {
+	if len(v) > 1024 || strings.ContainsFunc(v, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return errors.New("the kernel's arguments must be at most 1024 printable ASCII characters")
+	}
+	return nil
+}
+
+func openTime(s env.Spec) time.Duration {
+	boot, err := parseBoot(s.Get("boot", ""))
+	if err != nil {
+		return 0
+	}
+	return boot + time.Minute
+}
+
+func freeSpace(s env.Spec, _ string) env.FreeSpace {
+	c, err := parse(&s)
+	if err != nil || c.disk == 0 {
+		return env.FreeSpace{Bytes: -1}
+	}
+	return env.FreeSpace{Bytes: c.disk, Where: "its disk", Remedy: "a larger one with disk="}
+}
+
+// probe tells whether the product and what makes its machines are here.
+func probe(ctx context.Context) env.Status {
+	v, err := findVmrun("")
+	if err != nil {
+		return env.Status{Detail: err.Error(), Remedy: installRemedy}
+	}
+	version, err := vmrun{path: v}.version(ctx)
+	if err != nil {
+		return env.Status{Detail: err.Error(), Remedy: installRemedy}
+	}
+	if m := medium.Probe(ctx); !m.OK {
+		return env.Status{Detail: "vmrun " + version + ", but " + m.Detail, Remedy: m.Remedy}
+	}
+	kernels, err := microvm.Find("", "amd64", "")
+	if err != nil {
+		return env.Status{Detail: "vmrun " + version + ", but no kernel for a guest", Remedy: microvm.Remedy("amd64",
+			"")}
+	}
+	return env.Status{OK: true, Detail: "vmrun " + version + ", kernel " + kernels[0].Release}
+}
