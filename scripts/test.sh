@@ -172,7 +172,7 @@ ended() { besides+=(-runner "gotestsum of $1 ended with an error"); }
 # work in machines, one after the other; what else takes long, each by itself; the rest by the dozen. A line for each is
 # in $work/queue.NAME, and the names of their runs are added to $runs.
 machines="tare/internal/lab/driver/qemu tare/internal/lab/driver/virtualbox tare/internal/lab/driver/vagrant
-	tare/internal/lab/driver/libvirt tare/internal/lab/driver/serial"
+	tare/internal/lab/driver/libvirt tare/internal/lab/driver/serial tare/internal/lab/driver/vmware"
 long="tare/internal/cli tare/internal/measure/workload/sql tare/bench tare/internal tare/internal/lab/driver/container
 	tare/internal/run/capture tare/internal/lab/deploy tare/internal/lab/driver/ssh"
 queue() {

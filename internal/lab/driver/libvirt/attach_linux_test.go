@@ -115,6 +115,9 @@ func read(t *testing.T, name string) []byte {
 
 // TestAttach enters a domain that runs, by the address that libvirt knows, and leaves it as it was.
 func TestAttach(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a guest with an SSH server is booted")
+	}
 	t.Parallel()
 	d := libvirttest.Shared(t)
 	kernel(t, microvm.Cloud)

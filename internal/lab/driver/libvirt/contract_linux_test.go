@@ -62,6 +62,9 @@ func mountSpec(t *testing.T, text string) env.Spec {
 }
 
 func TestContract(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the whole suite takes a minute")
+	}
 	t.Parallel() // the agents are in the machines, so the suite finds its own
 	d := libvirttest.Shared(t)
 	kernel(t, microvm.Generic)
