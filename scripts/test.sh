@@ -113,9 +113,8 @@ standing() {
 	{
 		find "$home" "$cache" "$config" "$data" "$state" -mindepth 1 -maxdepth 1
 		find "$cache/tare" "$data/tare" "$home/.ssh" "$home/.docker" "$config/containers" "$data/containers" \
-			\( -path "$kept/guest" -o -path "$kept/virtiofsd" -o -path "$kept/mysql" -o -path "$kept/wine" -o -path "$kept/virtualbox" \
-			-o -path "$kept/vboxsf" -o -path "$kept/qemu-samples" \
-			-o -path "$kept/sql-logs" \) -prune -o -print
+			\( -path "$kept/guest" -o -path "$kept/virtiofsd" -o -path "$kept/mysql" -o -path "$kept/wine" \
+			-o -path "$kept/virtualbox" -o -path "$kept/vboxsf" -o -path "$kept/qemu-samples" -o -path "$kept/sql-logs" \) -prune -o -print
 	} 2>/dev/null | LC_ALL=C sort -u || true # some of these are not there
 }
 # The go command has folders of its own there.
@@ -172,7 +171,8 @@ ended() { besides+=(-runner "gotestsum of $1 ended with an error"); }
 # work in machines, one after the other; what else takes long, each by itself; the rest by the dozen. A line for each is
 # in $work/queue.NAME, and the names of their runs are added to $runs.
 machines="tare/internal/lab/driver/qemu tare/internal/lab/driver/virtualbox tare/internal/lab/driver/vagrant
-	tare/internal/lab/driver/libvirt tare/internal/lab/driver/serial tare/internal/lab/driver/vmware"
+	tare/internal/lab/driver/libvirt tare/internal/lab/driver/serial tare/internal/lab/driver/vmware
+	tare/internal/run/durability"
 long="tare/internal/cli tare/internal/measure/workload/sql tare/bench tare/internal tare/internal/lab/driver/container
 	tare/internal/run/capture tare/internal/lab/deploy tare/internal/lab/driver/ssh"
 queue() {
