@@ -48,7 +48,8 @@ func command(t *testing.T, dir, line string) *exec.Cmd {
 	cmd.Dir = dir
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = time.Minute
-	cmd.Env = append(os.Environ(), "PATH="+binDir+string(os.PathListSeparator)+os.Getenv("PATH"), "TMPDIR="+dir)
+	// The manual shows a machine without VirtualBox; other tests have one.
+	cmd.Env = append(os.Environ(), "TARE_VIRTUALBOX_ROOT=", "PATH="+binDir+string(os.PathListSeparator)+os.Getenv("PATH"), "TMPDIR="+dir)
 	return cmd
 }
 
