@@ -49,7 +49,8 @@ func command(t *testing.T, dir, line string) *exec.Cmd {
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = time.Minute
 	// The manual shows a machine without VirtualBox; other tests have one.
-	cmd.Env = append(os.Environ(), "TARE_VIRTUALBOX_ROOT=", "PATH="+binDir+string(os.PathListSeparator)+os.Getenv("PATH"), "TMPDIR="+dir)
+	cmd.Env = append(os.Environ(), "TARE_VIRTUALBOX_ROOT=",
+		"PATH="+binDir+string(os.PathListSeparator)+os.Getenv("PATH"), "TMPDIR="+dir)
 	return cmd
 }
 
