@@ -29,7 +29,7 @@ mount --rbind /dev "$root/dev"; mount --rbind /sys "$root/sys"; mount -t proc pr
 mount -t tmpfs tmpfs "$root/tmp"; mount --bind "$work/mnt" "$root/mnt"
 export WINEPREFIX=/mnt/prefix HOME=/mnt WINEDEBUG=-all WINEDLLOVERRIDES='winemenubuilder.exe,mscoree,mshtml='
 export WINEDLLPATH=/usr/x86_64-w64-mingw32/lib WINESERVER=/usr/lib/wine/wineserver64
-unset DISPLAY WAYLAND_DISPLAY
+unset DISPLAY WAYLAND_DISPLAY TMPDIR # Wine with a TMPDIR frees what it must not
 exec chroot "$root" /usr/lib/wine/wine64 "$@"`
 
 // The agent for Windows, run by Wine: the handshake, facts, trials of processor, memory and files, and its end. Wine is
