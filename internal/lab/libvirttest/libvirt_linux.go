@@ -148,6 +148,22 @@ func (d *Daemon) start() error {
 			return err
 		}
 	}
+	// libvirtd looks for this user before it reads which one it shall take. Debian makes it with a package that also
+	// starts a libvirtd on the machine itself.
+	for name, line := range map[string]string{
+		"passwd": "libvirt-qemu:x:64055:64055::/nonexistent:/usr/sbin/nologin\n",
+		"group":  "libvirt-qemu:x:64055:\n",
+	} {
+		text, err := os.ReadFile("/etc/" + name)
+		if err != nil {
+			return err
+		}
+		own := filepath.Join(d.Dir, name)
+		if err := os.WriteFile(own, append(text, line...), 0o644); err != nil {
+			return err
+		}
+		setup += fmt.Sprintf(" && mount --bind %s /etc/%s", shell.Quote(own), name)
+	}
 	space, err := nstest.New(setup)
 	if err != nil {
 		return err
