@@ -32,7 +32,8 @@ var ladder = []string{
 	"internal/lab/driver/* internal/lab/envtest internal/lab/libvirttest",
 	"internal/lab/driver/qemu internal/lab/driver/ssh", // boot and reach the machines of other drivers
 	"internal/lab/driver/remote",
-	"internal/lab/driver/folder internal/lab/driver/piped internal/lab/medium internal/lab/rootfs internal/lab/vdisk",
+	"internal/lab/driver/folder internal/lab/driver/piped internal/lab/driver/wired internal/lab/medium " +
+		"internal/lab/rootfs internal/lab/vdisk",
 	"internal/lab/*",
 	"internal/lab/env",
 	"internal/measure/agent",

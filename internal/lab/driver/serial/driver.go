@@ -9,12 +9,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"strconv"
 	"sync"
 	"time"
 
+	"tare/internal/lab/driver/wired"
 	"tare/internal/lab/env"
 	"tare/internal/lab/medium"
 	"tare/internal/measure/line"
@@ -113,7 +113,8 @@ func (driver) Open(ctx context.Context, o env.Options) (env.Env, error) {
 	}
 	p.baud, _ = strconv.Atoi(o.Get("baud", strconv.Itoa(defaultBaud))) // it was checked
 	e := &environment{place: p, wait: wait(&o.Spec), settings: maps.Clone(o.Settings)}
-	if err := e.connect(ctx); err != nil {
+	e.Dial = e.dial
+	if err := e.Begin(ctx); err != nil {
 		if _, dead := errors.AsType[*line.DeadError](err); dead {
 			return fail("wait for the guest", err, "boot the guest from the medium of tare guest media, with its "+
 				"first serial port connected to "+p.text+"; wait= sets a longer time")
@@ -125,71 +126,32 @@ func (driver) Open(ctx context.Context, o env.Options) (env.Env, error) {
 
 // environment is a guest at the other end of a line.
 type environment struct {
+	wired.Line
 	place    place
 	wait     time.Duration
 	settings map[string]string
-	facts    map[string]string // of the line when it was opened
 
-	mu     sync.Mutex
-	ready  *line.Conn // opened and not handed out yet
-	last   *stream
-	closed bool
+	mu    sync.Mutex
+	facts map[string]string // of the line when it was last opened
 }
 
-// connect opens the line and a session. mu is held, or nobody else has e.
-func (e *environment) connect(ctx context.Context) error {
+// dial opens the line and a session.
+func (e *environment) dial(ctx context.Context) (*line.Conn, error) {
 	rw, err := e.place.open(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, e.wait, fmt.Errorf("no guest within %v: %w", e.wait,
 		context.DeadlineExceeded))
 	defer cancel()
-	if e.ready, err = line.Dial(ctx, rw); err != nil {
-		return err
+	c, err := line.Dial(ctx, rw)
+	if err != nil {
+		return nil, err
 	}
-	e.facts = e.ready.Facts()
-	return nil
-}
-
-// stream is a session that an agent uses.
-type stream struct {
-	*line.Conn
-	once  sync.Once
-	ended chan struct{}
-	err   error
-}
-
-func (s *stream) Close() error {
-	s.once.Do(func() {
-		s.err = s.Conn.Close()
-		close(s.ended)
-	})
-	return s.err
-}
-
-// Agent returns the session that Open began, and later ones after it.
-func (e *environment) Agent(ctx context.Context) (env.Stream, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed {
-		return nil, errors.New("attach to agent: the environment is closed")
-	}
-	if e.last != nil {
-		select {
-		case <-e.last.ended:
-		default:
-			return nil, errors.New("attach to agent: another one is attached; close its stream first")
-		}
-	}
-	if e.ready == nil {
-		if err := e.connect(ctx); err != nil {
-			return nil, fmt.Errorf("attach to agent: %w", err)
-		}
-	}
-	e.last = &stream{Conn: e.ready, ended: make(chan struct{})}
-	e.ready = nil
-	return e.last, nil
+	e.facts = c.Facts()
+	return c, nil
 }
 
 // Facts are those of the line. Everything else is known in the guest only.
@@ -204,30 +166,8 @@ func (e *environment) Facts() record.Facts {
 	}
 }
 
-// Diagnose returns the guest's console, as far as it was on the line.
-func (e *environment) Diagnose() []byte {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.last == nil {
-		return nil
-	}
-	return e.last.Diagnose()
-}
-
 // Close ends the session and leaves the guest as it is.
-func (e *environment) Close() (err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.closed = true
-	if e.ready != nil {
-		err = e.ready.Close()
-		e.ready = nil
-	}
-	if e.last != nil {
-		err = errors.Join(err, e.last.Close())
-	}
-	if errors.Is(err, io.ErrClosedPipe) {
-		err = nil // the other end was closed before
-	}
-	return err
+func (e *environment) Close() error {
+	e.Line.Close()
+	return nil
 }

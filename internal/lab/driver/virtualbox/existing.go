@@ -7,9 +7,9 @@ import (
 	"maps"
 	"net"
 	"strings"
-	"sync"
 	"time"
 
+	"tare/internal/lab/driver/wired"
 	"tare/internal/lab/env"
 	"tare/internal/measure/line"
 	"tare/internal/record"
@@ -20,11 +20,7 @@ import (
 type existing struct {
 	socket string
 	facts  record.Facts
-
-	mu     sync.Mutex
-	wire   *line.Conn
-	unused bool
-	closed bool
+	wire   wired.Line
 }
 
 // callTime bounds the wait for the agent of a machine that runs already.
@@ -73,10 +69,10 @@ func attach(ctx context.Context, s *session, o env.Options) (_ *existing, err er
 	}
 	e := &existing{socket: s.hostPath(socket)}
 	op, remedy = "connect to the agent", serialRemedy
-	if e.wire, err = e.dial(ctx); err != nil {
+	e.wire.Dial = e.dial
+	if err := e.wire.Begin(ctx); err != nil {
 		return fail(err)
 	}
-	e.unused = true
 	e.facts = record.Facts{OS: "linux", Arch: "amd64", Hypervisor: name, Settings: maps.Clone(o.Settings),
 		Command: []string{s.manage, "showvminfo", o.Arg}, Extra: map[string]string{"virtualbox.version": version}}
 	if e.facts.Settings == nil {
@@ -103,23 +99,7 @@ func (e *existing) dial(ctx context.Context) (*line.Conn, error) {
 }
 
 // Agent connects to the agent, which serves one connection after another.
-func (e *existing) Agent(ctx context.Context) (env.Stream, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed {
-		return nil, errors.New("connect to agent: the environment is closed")
-	}
-	if e.unused {
-		e.unused = false
-		return e.wire, nil
-	}
-	wire, err := e.dial(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("connect to agent: %w", err)
-	}
-	e.wire = wire
-	return wire, nil
-}
+func (e *existing) Agent(ctx context.Context) (env.Stream, error) { return e.wire.Agent(ctx) }
 
 // Facts is what VirtualBox says of the machine.
 func (e *existing) Facts() record.Facts {
@@ -130,11 +110,6 @@ func (e *existing) Facts() record.Facts {
 
 // Close closes the connection. The machine goes on.
 func (e *existing) Close() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.closed {
-		e.closed = true
-		e.wire.Close() // its other end may be gone
-	}
+	e.wire.Close()
 	return nil
 }

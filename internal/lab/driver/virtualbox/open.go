@@ -278,7 +278,7 @@ func (b *boot) assemble(ctx context.Context) error {
 	m := &machine{session: b.session, name: "tare-" + b.RunID + "-" + filepath.Base(b.dir), iso: b.iso(),
 		disks:    b.disks(),
 		machines: filepath.Join(b.dir, "machines")}
-	b.vm = &vm{machine: m, dir: b.dir}
+	b.vm = newVM(m, b.dir)
 	var err error
 	b.vm.facts.Command, err = m.register(ctx, &b.config, b.major(), b.shares())
 	return err
@@ -294,11 +294,11 @@ func (b *boot) boot(ctx context.Context) error {
 	if err := b.vm.start(ctx, b.config.engine); err != nil {
 		return err
 	}
-	w, err := b.vm.connect(ctx, b.config.boot)
+	c, err := b.vm.connect(ctx, b.config.boot)
 	if err != nil {
 		return err
 	}
-	b.vm.wire, b.vm.unused = w, true
+	b.vm.wire.Keep(c)
 	b.extra["boot_ms"] = fmt.Sprint(time.Since(began).Milliseconds())
 	return nil
 }

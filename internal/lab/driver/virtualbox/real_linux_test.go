@@ -102,7 +102,9 @@ func TestExisting(t *testing.T) {
 	}
 	defer e.Close()
 	v := e.(*vm)
-	v.wire.Close() // this end of the line is the other's now
+	if err := v.wire.HangUp(); err != nil { // this end of the line is the other's now
+		t.Fatal(err)
+	}
 	mine := env.Options{Spec: env.Spec{Name: "mine", Driver: name, Arg: v.name}}
 	x, err := attach(t.Context(), v.session, mine)
 	if err != nil {

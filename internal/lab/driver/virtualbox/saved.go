@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"tare/internal/lab/microvm"
+	"tare/internal/measure/line"
 	"tare/internal/sys/proc"
 )
 
@@ -95,10 +96,9 @@ func (s saved) remove() error { return os.RemoveAll(s.dir) }
 // save saves the state of a machine that has just booted, keeps it, and goes on from it.
 func (b *boot) save(ctx context.Context, s saved) error {
 	b.op, b.remedy = "save the machine's state", "saved=off does without"
-	if err := b.vm.wire.Close(); err != nil {
+	if err := b.vm.wire.HangUp(); err != nil {
 		return err
 	}
-	b.vm.wire, b.vm.unused = nil, false
 	if _, err := b.session.run(ctx, "controlvm", b.vm.name, "savestate"); err != nil {
 		return err
 	}
@@ -206,9 +206,9 @@ func (b *boot) goOn(ctx context.Context) error {
 		if err = b.vm.reconnectLine(ctx); err != nil {
 			return err
 		}
-		var w *stream
-		if w, err = b.vm.connect(ctx, resumeTime); err == nil {
-			b.vm.wire, b.vm.unused = w, true
+		var c *line.Conn
+		if c, err = b.vm.connect(ctx, resumeTime); err == nil {
+			b.vm.wire.Keep(c)
 			b.extra["virtualbox.resumed"] = "from the saved state of a machine that had just booted"
 			return nil
 		}

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"tare/internal/lab/driver/wired"
 	"tare/internal/lab/env"
 	"tare/internal/measure/line"
 	"tare/internal/record"
@@ -32,10 +33,17 @@ type vm struct {
 	end     context.CancelFunc
 	process *proc.Stream // VBoxHeadless
 
+	wire wired.Line
+
 	mu     sync.Mutex
-	wire   *stream // the latest; nil before the first
-	unused bool    // wire was not handed out yet
 	closed bool
+}
+
+func newVM(m *machine, dir string) *vm {
+	v := &vm{machine: m, dir: dir}
+	v.wire.Hypervisor = v.Diagnose
+	v.wire.Dial = func(ctx context.Context) (*line.Conn, error) { return v.connect(ctx, time.Minute) }
+	return v
 }
 
 // start starts the machine's process. ctx does not bound its life.
@@ -69,7 +77,7 @@ func (v *vm) kill() {
 }
 
 // connect waits for the guest's call on the serial line.
-func (v *vm) connect(ctx context.Context, limit time.Duration) (*stream, error) {
+func (v *vm) connect(ctx context.Context, limit time.Duration) (*line.Conn, error) {
 	patience, cancel := proc.WithPatience(ctx, limit)
 	defer cancel()
 	stop := make(chan struct{})
@@ -89,7 +97,7 @@ func (v *vm) connect(ctx context.Context, limit time.Duration) (*stream, error) 
 		if err == nil {
 			var c *line.Conn
 			if c, err = line.Dial(waiting, conn); err == nil {
-				return &stream{Conn: c, vm: v}, nil
+				return c, nil
 			}
 			// VirtualBox takes one connection at a time, and may not have noticed the end of the one before.
 			if !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
@@ -132,50 +140,7 @@ func (v *vm) died() error {
 }
 
 // Agent connects to the agent in the guest, which serves one connection after another.
-func (v *vm) Agent(ctx context.Context) (env.Stream, error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	switch {
-	case v.closed:
-		return nil, errors.New("connect to agent: the machine is closed")
-	case v.unused:
-		v.unused = false
-		return v.wire, nil
-	case v.wire != nil && !v.wire.ended():
-		return nil, errors.New("connect to agent: the machine has one serial line, and it is in use")
-	}
-	w, err := v.connect(ctx, time.Minute)
-	if err != nil {
-		return nil, fmt.Errorf("connect to agent: %w", err)
-	}
-	v.wire = w
-	return w, nil
-}
-
-// stream is a connection to the agent.
-type stream struct {
-	*line.Conn
-	vm   *vm
-	mu   sync.Mutex
-	done bool
-}
-
-// Close closes the connection.
-func (s *stream) Close() error {
-	s.mu.Lock()
-	s.done = true
-	s.mu.Unlock()
-	return s.Conn.Close()
-}
-
-func (s *stream) ended() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.done
-}
-
-// Diagnose returns what the guest's console said, and VirtualBox's log.
-func (s *stream) Diagnose() []byte { return append(s.Conn.Diagnose(), s.vm.Diagnose()...) }
+func (v *vm) Agent(ctx context.Context) (env.Stream, error) { return v.wire.Agent(ctx) }
 
 // Facts is what VirtualBox and the host say of the machine.
 func (v *vm) Facts() record.Facts {
@@ -247,9 +212,7 @@ func (v *vm) Close() error {
 		return nil
 	}
 	v.closed = true
-	if v.wire != nil {
-		v.wire.Close()
-	}
+	v.wire.Close()
 	v.kill()
 	err := v.session.close()
 	if v.dir != "" {

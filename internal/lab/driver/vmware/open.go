@@ -15,6 +15,7 @@ import (
 	"tare/internal/lab/microvm"
 	"tare/internal/lab/vdisk"
 	"tare/internal/measure/guestabi"
+	"tare/internal/measure/line"
 	"tare/internal/record"
 	"tare/internal/sys/proc"
 )
@@ -243,7 +244,10 @@ func (b *boot) start(ctx context.Context) error {
 		}
 	}
 	vmx := b.file("tare.vmx")
-	b.vm = &vm{vmrun: b.vmrun, vmx: vmx, dir: b.dir, pipe: pipe, mounts: b.mounts}
+	v := &vm{vmrun: b.vmrun, vmx: vmx, dir: b.dir, pipe: pipe, mounts: b.mounts}
+	v.wire.Hypervisor = v.Diagnose
+	v.wire.Dial = func(ctx context.Context) (*line.Conn, error) { return v.connect(ctx, time.Minute) }
+	b.vm = v
 	if err := os.WriteFile(vmx, []byte(b.config.vmxText(f)), 0o600); err != nil {
 		return err
 	}
@@ -256,10 +260,11 @@ func (b *boot) start(ctx context.Context) error {
 		return err
 	}
 	b.op, b.remedy = "boot", "the evidence has the guest's console and VMware's log; boot= sets a longer deadline"
-	if b.vm.wire, err = b.vm.connect(ctx, b.config.boot); err != nil {
+	c, err := v.connect(ctx, b.config.boot)
+	if err != nil {
 		return err
 	}
-	b.vm.unused = true
+	v.wire.Keep(c)
 	b.extra["boot_ms"] = fmt.Sprint(time.Since(began).Milliseconds())
 	b.extra["vmrun.version"] = b.version
 	maps.Copy(b.extra, parseLog(b.vm.log()))

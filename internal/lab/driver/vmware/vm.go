@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"tare/internal/lab/driver/wired"
 	"tare/internal/lab/env"
 	"tare/internal/lab/leftover"
 	"tare/internal/measure/line"
@@ -55,10 +56,9 @@ type vm struct {
 	mounts   []mounted
 	keeper   *proc.Stream // stops the machine if tare is killed; nil on Windows
 	started  bool
+	wire     wired.Line
 
 	mu     sync.Mutex
-	wire   *stream
-	unused bool // wire was not handed out yet
 	closed bool
 }
 
@@ -85,7 +85,7 @@ func (v *vm) start(ctx context.Context) error {
 }
 
 // connect waits for the guest's call on the serial line.
-func (v *vm) connect(ctx context.Context, limit time.Duration) (*stream, error) {
+func (v *vm) connect(ctx context.Context, limit time.Duration) (*line.Conn, error) {
 	patience, cancel := proc.WithPatience(ctx, limit)
 	defer cancel()
 	var last error
@@ -95,7 +95,7 @@ func (v *vm) connect(ctx context.Context, limit time.Duration) (*stream, error) 
 			c, err := line.Dial(patience, conn)
 			switch {
 			case err == nil:
-				return &stream{Conn: c, vm: v}, nil
+				return c, nil
 			case ctx.Err() != nil:
 				return nil, ctx.Err()
 			}
@@ -115,50 +115,7 @@ func (v *vm) connect(ctx context.Context, limit time.Duration) (*stream, error) 
 }
 
 // Agent connects to the agent in the guest, which serves one connection after another.
-func (v *vm) Agent(ctx context.Context) (env.Stream, error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	switch {
-	case v.closed:
-		return nil, errors.New("connect to agent: the machine is closed")
-	case v.unused:
-		v.unused = false
-		return v.wire, nil
-	case v.wire != nil && !v.wire.ended():
-		return nil, errors.New("connect to agent: the machine has one serial line, and it is in use")
-	}
-	w, err := v.connect(ctx, time.Minute)
-	if err != nil {
-		return nil, fmt.Errorf("connect to agent: %w", err)
-	}
-	v.wire = w
-	return w, nil
-}
-
-// stream is a connection to the agent.
-type stream struct {
-	*line.Conn
-	vm   *vm
-	mu   sync.Mutex
-	done bool
-}
-
-// Close closes the connection.
-func (s *stream) Close() error {
-	s.mu.Lock()
-	s.done = true
-	s.mu.Unlock()
-	return s.Conn.Close()
-}
-
-func (s *stream) ended() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.done
-}
-
-// Diagnose returns what the guest's console said, and VMware's log.
-func (s *stream) Diagnose() []byte { return append(s.Conn.Diagnose(), s.vm.Diagnose()...) }
+func (v *vm) Agent(ctx context.Context) (env.Stream, error) { return v.wire.Agent(ctx) }
 
 // Facts is what VMware says of the machine.
 func (v *vm) Facts() record.Facts {
@@ -237,9 +194,7 @@ func (v *vm) Close() error {
 		return nil
 	}
 	v.closed = true
-	if v.wire != nil {
-		v.wire.Close()
-	}
+	v.wire.Close()
 	var errs []error
 	if v.started {
 		_, err := v.run(context.Background(), "stop", v.vmx, "hard")
