@@ -19,7 +19,7 @@ const remedy = "apt-get install xorriso isolinux syslinux-common systemd-boot-ef
 // tools are the programs and loaders that a medium is made with.
 type tools struct {
 	iso, fat, directory, copy, convert string // programs
-	isolinux, library, record, stub    string // files
+	isolinux, module, record, stub     string // files
 }
 
 // findTools finds what media of a format are made with; an empty format means any.
@@ -47,7 +47,7 @@ func findTools(format string) (t tools, err error) {
 			"/usr/lib/syslinux/bios/isolinux.bin"}},
 		{&t.record, []string{"/usr/lib/ISOLINUX/isohdpfx.bin", "/usr/share/syslinux/isohdpfx.bin",
 			"/usr/lib/syslinux/bios/isohdpfx.bin"}},
-		{&t.library, []string{"/usr/lib/syslinux/modules/bios/ldlinux.c32", "/usr/share/syslinux/ldlinux.c32",
+		{&t.module, []string{"/usr/lib/syslinux/modules/bios/ldlinux.c32", "/usr/share/syslinux/ldlinux.c32",
 			"/usr/lib/syslinux/bios/ldlinux.c32"}},
 		{&t.stub, []string{"/usr/lib/systemd/boot/efi/linuxx64.efi.stub"}},
 	} {
@@ -85,7 +85,7 @@ func (t *tools) build(ctx context.Context, dir string, p parts, image string) er
 	if err := os.MkdirAll(filepath.Join(tree, "isolinux"), 0o755); err != nil {
 		return err
 	}
-	for to, from := range map[string]string{"isolinux.bin": t.isolinux, "ldlinux.c32": t.library, "linux": p.kernel,
+	for to, from := range map[string]string{"isolinux.bin": t.isolinux, "ldlinux.c32": t.module, "linux": p.kernel,
 		"initrd": p.initrd} {
 		if err := copyFile(filepath.Join(tree, "isolinux", to), from); err != nil {
 			return err
