@@ -34,7 +34,7 @@ type fileSystem struct {
 func fileSystems() []fileSystem {
 	return []fileSystem{
 		{"ext4", "mke2fs", "e2fsprogs", []string{"-q", "-F", "-t", "ext4", "-m", "0", "-L", "tare",
-			"-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"}, minDisk, "-d"},
+			"-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"}, limits.LeastDisk, "-d"},
 		{"xfs", "mkfs.xfs", "xfsprogs", []string{"-q", "-f", "-K", "-L", "tare"}, 300 << 20, ""},
 		{"btrfs", "mkfs.btrfs", "btrfs-progs", []string{"-q", "-f", "-K", "-L", "tare"}, 128 << 20, ""},
 	}

@@ -84,7 +84,7 @@ func (b *boot) open(ctx context.Context) (*vm, error) {
 			return nil, fmt.Errorf("this scratch disk is served by tare and has no image format; leave out format=%s",
 				b.config.image.Format)
 		}
-		b.config.served, b.config.disk = b.Scratch, max(b.config.disk, minDisk)
+		b.config.served, b.config.disk = b.Scratch, max(b.config.disk, limits.LeastDisk)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -6,8 +6,6 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
-	"slices"
-	"strings"
 	"sync"
 
 	"tare/internal/lab/env"
@@ -47,7 +45,7 @@ func ownKinds() []env.MountKind {
 				"the host by the usual programs.",
 			Settings: append([]env.Setting{
 				{Name: "size", Default: "1GiB", Doc: "The disk's size; xfs needs 300MiB, btrfs 128MiB.",
-					Check: checkOwnDisk},
+					Check: limits.CheckDisk},
 				{Name: "fs", Default: "ext4", Doc: "The file system: ext4, xfs or btrfs.",
 					Check: env.OneOf(fsNames...)},
 				{Name: "cache", Default: "writeback", Doc: "The disk's cache on the host: none, writeback, " +
@@ -57,7 +55,7 @@ func ownKinds() []env.MountKind {
 						"directsync.", Check: env.OneOf("threads", "native", "io_uring")},
 				{Name: "options", Default: "",
 					Doc:   "Mount options in the guest, with commas between: noatime,commit=30.",
-					Check: checkMountOptions},
+					Check: env.CheckMountOptions},
 			}, imageSettings()...),
 		},
 	}
@@ -70,7 +68,7 @@ func checkTmpfsSize(v string) error {
 		return nil
 	}
 	n, err := unit.ParseSize(v)
-	if err != nil || n < 1<<20 || n > maxMemory {
+	if err != nil || n < 1<<20 || n > limits.MostMemory {
 		return fmt.Errorf("%q is neither a share from 1%% to 99%% nor a size of at least 1MiB", v)
 	}
 	return nil
@@ -80,30 +78,12 @@ func checkTmpfsSize(v string) error {
 // and filling it would crash the machine.
 func checkTmpfs(in, s env.Spec) error {
 	size, err := unit.ParseSize(s.Get("size", ""))
-	memory, err2 := parseMemory(in.Get("memory", defaultMemory))
+	memory, err2 := limits.ParseMemory(in.Get("memory", defaultMemory))
 	if err != nil || err2 != nil || size <= memory {
 		return nil
 	}
 	return fmt.Errorf("size=%s is more than the machine's memory of %s; use a smaller size, or set memory=",
 		s.Get("size", ""), unit.FormatSize(memory))
-}
-
-func checkOwnDisk(v string) error {
-	if n, err := parseDisk(v); err != nil || n == 0 {
-		return fmt.Errorf("%q is not a whole number of MiB of at least %s", v, unit.FormatSize(minDisk))
-	}
-	return nil
-}
-
-var mountOptionsRE = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^[a-zA-Z0-9_]+(=[a-zA-Z0-9_.:/-]+)?(,[a-zA-Z0-9_]+(=[a-zA-Z0-9_.:/-]+)?)*$`)
-})
-
-func checkMountOptions(v string) error {
-	if v != "" && (len(v) > 500 || !mountOptionsRE().MatchString(v)) {
-		return fmt.Errorf("%q is not a list of mount options such as noatime,commit=30", v)
-	}
-	return nil
 }
 
 // served is a mount whose host side is ready.
@@ -120,7 +100,7 @@ type served struct {
 
 // serveOwn makes a mount that needs no server.
 func serveOwn(ctx context.Context, r mount.Request, number int) (served, error) {
-	shown, err := resolve(ownKinds(), r.Spec)
+	shown, err := env.ResolveMount(ownKinds(), &r.Spec)
 	if err != nil {
 		return served{}, &env.OpenError{Env: r.Name, Op: "read settings of mount", Err: err,
 			Remedy: "tare list mounts shows the settings and their values"}
@@ -145,7 +125,7 @@ func serveOwn(ctx context.Context, r mount.Request, number int) (served, error) 
 
 func (s *served) makeDisk(ctx context.Context, r mount.Request, number int) error {
 	shown := s.Mount.Settings
-	size, _ := parseDisk(shown["size"])
+	size, _ := limits.ParseDisk(shown["size"])
 	fs, _ := fileSystemOf(shown["fs"])
 	s.cache = cacheModes[shown["cache"]]
 	fail := func(err error, remedy string) error {
@@ -186,35 +166,4 @@ func (s *served) makeDisk(ctx context.Context, r mount.Request, number int) erro
 		mountOptions(shown["options"], shape, shown[settingDiscard])
 	s.Close = s.image.Close
 	return nil
-}
-
-// resolve checks a mount's settings against its kind and returns all of them, with defaults.
-func resolve(kinds []env.MountKind, s env.Spec) (map[string]string, error) {
-	i := slices.IndexFunc(kinds, func(k env.MountKind) bool { return k.Name == s.Driver })
-	if i < 0 {
-		return nil, fmt.Errorf("there is no mount %q", s.Driver)
-	}
-	if s.Arg != "" && kinds[i].ArgDoc == "" {
-		return nil, fmt.Errorf("%s takes no argument after a colon, but got %q", s.Driver, s.Arg)
-	}
-	shown := map[string]string{}
-	var names []string
-	for _, d := range kinds[i].Settings {
-		names = append(names, d.Name)
-		v, given := s.Settings[d.Name]
-		if given && d.Check != nil {
-			if err := d.Check(v); err != nil {
-				return nil, fmt.Errorf("setting %s: %w", d.Name, err)
-			}
-		}
-		if shown[d.Name] = d.Default; given {
-			shown[d.Name] = v
-		}
-	}
-	for k := range s.Settings {
-		if !slices.Contains(names, k) {
-			return nil, fmt.Errorf("%s has no setting %q; there are: %s", s.Driver, k, strings.Join(names, ", "))
-		}
-	}
-	return shown, nil
 }

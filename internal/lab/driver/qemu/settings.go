@@ -14,17 +14,12 @@ import (
 	"tare/internal/lab/env"
 	"tare/internal/lab/microvm"
 	"tare/internal/lab/vdisk"
-	"tare/internal/unit"
 )
 
 const (
 	// defaultMemory is the machine's memory if none is given.
 	defaultMemory = "1GiB"
 
-	minMemory   = 128 << 20 // bytes; a stock kernel with the agent needs about 90 MiB
-	maxMemory   = 1 << 42
-	minDisk     = 32 << 20 // bytes; smaller ext4 file systems have no journal
-	maxDisk     = 1 << 44
 	bootTCG     = 60 * time.Second
 	bootVirtual = 30 * time.Second
 	// bootMount is added for each mount: its drivers and programs are unpacked and loaded before the agent answers.
@@ -32,6 +27,13 @@ const (
 	// processes as CPUs on the host, it took 30 s.
 	bootMount = 3 * time.Second
 )
+
+// limits are those of the settings: a stock kernel with the agent needs about 90 MiB, and smaller ext4 file systems
+// have no journal.
+var limits = env.Machines{
+	CPUs: 255, LeastMemory: 128 << 20, MostMemory: 1 << 42, MemoryStep: env.MiB,
+	LeastDisk: 32 << 20, MostDisk: 1 << 44, LeastBoot: time.Second,
+}
 
 // config is the parsed settings, checked one by one and together.
 type config struct {
@@ -71,14 +73,14 @@ func settings() []env.Setting {
 				"riscv64.",
 			Check: env.OneOf("q35", "microvm", "pc", "virt")},
 		{Name: "cpus", Doc: "Virtual CPUs, 1 to 255; by default as many as this machine has.",
-			Check: func(v string) error { _, err := parseCPUs(v); return err }},
+			Check: env.Parsed(limits.ParseCPUs)},
 		{Name: "memory", Default: defaultMemory, Doc: "The guest's memory, such as 512MiB.",
-			Check: func(v string) error { _, err := parseMemory(v); return err }},
+			Check: env.Parsed(limits.ParseMemory)},
 		{Name: "kernel", Default: "auto", Doc: "cloud, generic, host, the release of a fetched kernel, or the path " +
 			"of an image; auto takes the first kernel with the needed drivers."},
 		{Name: "disk", Default: "1GiB",
 			Doc:   "Size of the scratch disk, where file workloads run; with none they run in the guest's memory.",
-			Check: func(v string) error { _, err := parseDisk(v); return err }},
+			Check: env.Parsed(limits.ParseDisk)},
 		{Name: "cache", Default: "writeback", Doc: "The scratch disk's cache on the host: none, writeback, " +
 			"writethrough, directsync or unsafe, which ignores flushes.", Check: env.OneOf(cacheNames()...)},
 		{Name: "aio", Default: "threads",
@@ -90,10 +92,10 @@ func settings() []env.Setting {
 		{Name: "cpu", Default: "auto",
 			Doc: "QEMU's CPU model, such as Skylake-Client; auto is host when virtualised, max or cortex-a72 when " +
 				"emulated.", Check: checkCPU},
-		{Name: "append", Default: "", Doc: "More arguments for the guest's kernel.", Check: checkAppend},
+		{Name: "append", Default: "", Doc: "More arguments for the guest's kernel.", Check: env.CheckArguments},
 		{Name: "boot", Default: "60s (tcg), 30s",
 			Doc:   "How long a boot may take until the agent answers, 1s to 1h; each mount adds 3s to the default.",
-			Check: func(v string) error { _, err := parseBoot(v); return err }},
+			Check: env.Parsed(limits.ParseBoot)},
 		{Name: "sandbox", Default: "on", Doc: "QEMU's system call filter: on or off.", Check: env.OneOf("on", "off")},
 	}, imageSettings(), rootSettings(), tcgSettings())
 }
@@ -101,18 +103,8 @@ func settings() []env.Setting {
 // parse reads the settings of a spec. The error says what to change.
 func parse(s *env.Spec) (config, error) {
 	c := config{shown: map[string]string{}}
-	for _, d := range settings() {
-		v, given := s.Settings[d.Name]
-		if given && d.Check != nil {
-			if err := d.Check(v); err != nil {
-				return c, fmt.Errorf("setting %s: %w", d.Name, err)
-			}
-		}
-	}
-	for k := range s.Settings {
-		if !slices.ContainsFunc(settings(), func(d env.Setting) bool { return d.Name == k }) {
-			return c, fmt.Errorf("there is no setting %q", k)
-		}
+	if _, err := env.Resolve(settings(), s); err != nil {
+		return c, err
 	}
 	get := func(name, fallback string) string {
 		c.shown[name] = s.Get(name, fallback)
@@ -131,11 +123,11 @@ func parse(s *env.Spec) (config, error) {
 	c.append = get("append", "")
 	c.sandbox = get("sandbox", "on") == "on"
 	c.cache = cacheModes[get("cache", "writeback")]
-	c.cpus, _ = parseCPUs(get("cpus", strconv.Itoa(defaultCPUs())))
-	c.memory, _ = parseMemory(get("memory", defaultMemory))
-	c.disk, _ = parseDisk(get("disk", "1GiB"))
+	c.cpus, _ = limits.ParseCPUs(get("cpus", strconv.Itoa(defaultCPUs())))
+	c.memory, _ = limits.ParseMemory(get("memory", defaultMemory))
+	c.disk, _ = limits.ParseDisk(get("disk", "1GiB"))
 	if v, ok := s.Settings["boot"]; ok {
-		c.boot, _ = parseBoot(v)
+		c.boot, _ = limits.ParseBoot(v)
 		c.shown["boot"] = v
 	}
 	c.tcg = get("tcg", tcgAuto)
@@ -208,53 +200,10 @@ func checkArch(v string) error {
 	return nil
 }
 
-func parseCPUs(v string) (int, error) {
-	n, err := strconv.Atoi(v)
-	if err != nil || n < 1 || n > 255 {
-		return 0, fmt.Errorf("%q is not a number of CPUs from 1 to 255", v)
-	}
-	return n, nil
-}
-
-func parseMemory(v string) (int64, error) {
-	n, err := unit.ParseSize(v)
-	if err != nil {
-		return 0, err
-	}
-	if n < minMemory || n > maxMemory || n%(1<<20) != 0 {
-		return 0, fmt.Errorf("%q is not a whole number of MiB of at least %s and at most %s", v,
-			unit.FormatSize(minMemory), unit.FormatSize(maxMemory))
-	}
-	return n, nil
-}
-
-func parseDisk(v string) (int64, error) {
-	if v == "none" {
-		return 0, nil
-	}
-	n, err := unit.ParseSize(v)
-	if err != nil {
-		return 0, err
-	}
-	if n < minDisk || n > maxDisk || n%(1<<20) != 0 {
-		return 0, fmt.Errorf("%q is neither none nor a whole number of MiB of at least %s and at most %s", v,
-			unit.FormatSize(minDisk), unit.FormatSize(maxDisk))
-	}
-	return n, nil
-}
-
-func parseBoot(v string) (time.Duration, error) {
-	d, err := time.ParseDuration(v)
-	if err != nil || d < time.Second || d > time.Hour {
-		return 0, fmt.Errorf("%q is not a time from 1s to 1h, such as 90s", v)
-	}
-	return d, nil
-}
-
 // openTime is how long two boots may take (a failed boot is retried once), with making the disk and shutting down. It
 // is 0 if boot= does not set the time of one boot.
 func openTime(s env.Spec) time.Duration {
-	boot, err := parseBoot(s.Get("boot", ""))
+	boot, err := limits.ParseBoot(s.Get("boot", ""))
 	if err != nil {
 		return 0
 	}
@@ -264,10 +213,10 @@ func openTime(s env.Spec) time.Duration {
 // ownDiskSpace is the size of the scratch disk, if there is one of that size.
 func ownDiskSpace(s env.Spec, _ string) env.FreeSpace {
 	c, err := parse(&s)
-	if d := c.image.Device; err != nil || c.disk == 0 || d != "" && d != vdisk.LoopDevice {
+	if d := c.image.Device; err != nil || d != "" && d != vdisk.LoopDevice {
 		return env.FreeSpace{Bytes: -1}
 	}
-	return env.FreeSpace{Bytes: c.disk, Where: "its disk", Remedy: "a larger one with disk="}
+	return env.DiskSpace(c.disk)
 }
 
 // A comma would start QEMU's next option.
@@ -278,13 +227,6 @@ var cpuRE = sync.OnceValue(func() *regexp.Regexp {
 func checkCPU(v string) error {
 	if len(v) > 400 || !cpuRE().MatchString(v) {
 		return fmt.Errorf("%q is not a CPU model in QEMU's syntax: Haswell, max,avx512f=off", v)
-	}
-	return nil
-}
-
-func checkAppend(v string) error {
-	if len(v) > 1024 || strings.ContainsFunc(v, func(r rune) bool { return r < ' ' || r > '~' }) {
-		return errors.New("the kernel's arguments must be at most 1024 printable ASCII characters")
 	}
 	return nil
 }

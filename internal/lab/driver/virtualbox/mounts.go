@@ -5,14 +5,10 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
-	"slices"
-	"sync"
 
 	"tare/internal/lab/env"
 	"tare/internal/measure/guestabi"
 	"tare/internal/record"
-	"tare/internal/unit"
 )
 
 // The kinds of mounts.
@@ -25,7 +21,7 @@ const (
 func mountKinds() []env.MountKind {
 	options := env.Setting{Name: "options", Default: "", Doc: "Mount options in the guest, with commas between: " +
 		"noatime.",
-		Check: checkOptions}
+		Check: env.CheckMountOptions}
 	return []env.MountKind{
 		{
 			Name: kindVboxsf, Shared: true,
@@ -36,28 +32,10 @@ func mountKinds() []env.MountKind {
 		{
 			Name: kindDisk, Doc: "Another virtual disk with an ext4 of its own.",
 			Settings: append([]env.Setting{
-				{Name: "size", Default: defaultDisk, Doc: "The disk's size.", Check: checkOwnDisk}, options},
+				{Name: "size", Default: defaultDisk, Doc: "The disk's size.", Check: limits.CheckDisk}, options},
 				driveSettings()...),
 		},
 	}
-}
-
-var optionsRE = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^[a-zA-Z0-9_]+(=[a-zA-Z0-9_.:/-]+)?(,[a-zA-Z0-9_]+(=[a-zA-Z0-9_.:/-]+)?)*$`)
-})
-
-func checkOptions(v string) error {
-	if v != "" && (len(v) > 500 || !optionsRE().MatchString(v)) {
-		return fmt.Errorf("%q is not a list of mount options such as noatime,commit=30", v)
-	}
-	return nil
-}
-
-func checkOwnDisk(v string) error {
-	if n, err := parseDisk(v); err != nil || n == 0 {
-		return fmt.Errorf("%q is not a whole number of MiB of at least %s", v, unit.FormatSize(minDisk))
-	}
-	return nil
 }
 
 // mounted is one of Options.Mounts on its way into the machine.
@@ -91,15 +69,11 @@ func (b *boot) makeFolders() error {
 
 // describe reads a mount's settings.
 func (b *boot) describe(m *mounted, s env.Spec, number int) error {
-	kinds := mountKinds()
-	i := slices.IndexFunc(kinds, func(k env.MountKind) bool { return k.Name == s.Driver })
-	if i < 0 {
-		return fmt.Errorf("there is no mount %q", s.Driver)
-	}
-	shown := m.Mount.Settings
-	if err := check(kinds[i].Settings, &s, shown); err != nil {
+	shown, err := env.ResolveMount(mountKinds(), &s)
+	if err != nil {
 		return err
 	}
+	m.Mount.Settings = shown
 	m.Order.Options = shown["options"]
 	if s.Driver == kindVboxsf {
 		m.share = fmt.Sprintf("tare%d", number)
@@ -108,7 +82,7 @@ func (b *boot) describe(m *mounted, s env.Spec, number int) error {
 		m.Order.Type, m.Order.Source = kindVboxsf, m.share
 		return nil
 	}
-	size, _ := parseDisk(shown["size"])
+	size, _ := limits.ParseDisk(shown["size"])
 	m.disk = &disk{drive: parseDrive(shown), label: fmt.Sprintf("tare-%d", number), size: size}
 	m.Order.Type, m.Order.Source = "ext4", guestabi.ByLabel+m.disk.label
 	return nil

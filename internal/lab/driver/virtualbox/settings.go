@@ -6,12 +6,9 @@ import (
 	"os"
 	"runtime"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"tare/internal/lab/env"
-	"tare/internal/unit"
 )
 
 // The settings' values that mean more than VirtualBox's own word for them.
@@ -28,14 +25,16 @@ const (
 const (
 	defaultMemory = "512MiB"
 	defaultDisk   = "256MiB"
-	minMemory     = 128 << 20 // bytes
-	maxMemory     = 1 << 40
-	minDisk       = 32 << 20 // bytes; smaller ext4 file systems have no journal
-	maxDisk       = 1 << 41
 	// How long a boot may take by default until the agent answers.
 	bootVirtual     = time.Minute
 	bootInterpreted = 8 * time.Minute
 )
+
+// limits are those of the settings; smaller ext4 file systems have no journal.
+var limits = env.Machines{
+	CPUs: 64, LeastMemory: 128 << 20, MostMemory: 1 << 40, MemoryStep: env.MiB,
+	LeastDisk: 32 << 20, MostDisk: 1 << 41, LeastBoot: 10 * time.Second,
+}
 
 // config is the parsed settings, checked one by one and together.
 type config struct {
@@ -90,12 +89,12 @@ func settings() []env.Setting {
 			"default takes the first that is there.",
 			Check: env.OneOf(byDefault, "hwvirt", interpreter)},
 		{Name: "cpus", Default: "1", Doc: "Virtual CPUs, 1 to 64.",
-			Check: func(v string) error { _, err := parseCPUs(v); return err }},
+			Check: env.Parsed(limits.ParseCPUs)},
 		{Name: "memory", Default: defaultMemory, Doc: "The guest's memory, such as 1GiB.",
-			Check: func(v string) error { _, err := parseMemory(v); return err }},
+			Check: env.Parsed(limits.ParseMemory)},
 		{Name: "disk", Default: defaultDisk,
 			Doc:   "Size of the scratch disk, where file workloads run; with none they run in the guest's memory.",
-			Check: func(v string) error { _, err := parseDisk(v); return err }},
+			Check: env.Parsed(limits.ParseDisk)},
 	}, driveSettings(), []env.Setting{
 		{Name: "paravirt", Default: "default (interpreter: none)", Doc: "Interface that the guest's kernel is " +
 			"offered: none, default, legacy, minimal, hyperv or kvm.",
@@ -119,7 +118,7 @@ func settings() []env.Setting {
 			"vboxsf.ko for one that was built without them.", Check: checkFolder},
 		{Name: "boot", Default: "60s, 8m (interpreter)", Doc: "How long a boot may take until the agent answers, 10s " +
 			"to 1h.",
-			Check: func(v string) error { _, err := parseBoot(v); return err }},
+			Check: env.Parsed(limits.ParseBoot)},
 		{Name: "saved", Default: "on", Doc: "Whether later openings in a run go on from the saved state of the first " +
 			"boot, instead of booting: on or off.", Check: env.OneOf("on", "off")},
 	})
@@ -127,8 +126,9 @@ func settings() []env.Setting {
 
 // parse reads the settings of a spec. The error says what to change.
 func parse(s *env.Spec) (config, error) {
-	c := config{shown: map[string]string{}}
-	if err := check(settings(), s, c.shown); err != nil {
+	shown, err := env.Resolve(settings(), s)
+	c := config{shown: shown}
+	if err != nil {
 		return c, err
 	}
 	c.engine = c.shown["engine"]
@@ -138,9 +138,9 @@ func parse(s *env.Spec) (config, error) {
 	if c.fallback = c.engine == byDefault && !driverLoaded(); c.fallback {
 		c.engine, c.shown["engine"] = interpreter, interpreter
 	}
-	c.cpus, _ = parseCPUs(c.shown["cpus"])
-	c.memory, _ = parseMemory(c.shown["memory"])
-	c.disk, _ = parseDisk(c.shown["disk"])
+	c.cpus, _ = limits.ParseCPUs(c.shown["cpus"])
+	c.memory, _ = limits.ParseMemory(c.shown["memory"])
+	c.disk, _ = limits.ParseDisk(c.shown["disk"])
 	c.drive = parseDrive(c.shown)
 	if _, given := s.Settings["paravirt"]; !given {
 		c.shown["paravirt"] = byDefault
@@ -154,7 +154,7 @@ func parse(s *env.Spec) (config, error) {
 			c.shown["boot"] = bootInterpreted.String()
 		}
 	}
-	c.boot, _ = parseBoot(c.shown["boot"])
+	c.boot, _ = limits.ParseBoot(c.shown["boot"])
 	c.paravirt, c.chipset, c.firmware = c.shown["paravirt"], c.shown["chipset"], c.shown["firmware"]
 	c.nic, c.nicMode = c.shown["nic"], c.shown["nic_mode"]
 	c.nestedPaging, c.largePages = c.shown["nested_paging"], c.shown["large_pages"]
@@ -171,32 +171,6 @@ func parse(s *env.Spec) (config, error) {
 		return c, errors.New("machines are made on x86-64 only")
 	}
 	return c, nil
-}
-
-// check reads settings by their declarations, into shown, with the defaults of those that are not given.
-func check(declared []env.Setting, s *env.Spec, shown map[string]string) error {
-	var names []string
-	for _, d := range declared {
-		names = append(names, d.Name)
-		if strings.HasPrefix(d.Default, "$") {
-			d.Default = ""
-		}
-		v, given := s.Settings[d.Name]
-		if given && d.Check != nil {
-			if err := d.Check(v); err != nil {
-				return fmt.Errorf("setting %s: %w", d.Name, err)
-			}
-		}
-		if shown[d.Name] = d.Default; given {
-			shown[d.Name] = v
-		}
-	}
-	for k := range s.Settings {
-		if !slices.Contains(names, k) {
-			return fmt.Errorf("there is no setting %q; there are: %s", k, strings.Join(names, ", "))
-		}
-	}
-	return nil
 }
 
 func parseDrive(shown map[string]string) drive {
@@ -218,48 +192,6 @@ func checkFolder(v string) error {
 	return env.CheckAbsolute(v)
 }
 
-func parseCPUs(v string) (int, error) {
-	n, err := strconv.Atoi(v)
-	if err != nil || n < 1 || n > 64 {
-		return 0, fmt.Errorf("%q is not a number of CPUs from 1 to 64", v)
-	}
-	return n, nil
-}
-
-func parseMemory(v string) (int64, error) {
-	n, err := unit.ParseSize(v)
-	if err != nil {
-		return 0, err
-	}
-	if n < minMemory || n > maxMemory || n%(1<<20) != 0 {
-		return 0, fmt.Errorf("%q is not a whole number of MiB of at least %s", v, unit.FormatSize(minMemory))
-	}
-	return n, nil
-}
-
-func parseDisk(v string) (int64, error) {
-	if v == none {
-		return 0, nil
-	}
-	n, err := unit.ParseSize(v)
-	if err != nil {
-		return 0, err
-	}
-	if n < minDisk || n > maxDisk || n%(1<<20) != 0 {
-		return 0, fmt.Errorf("%q is neither none nor a whole number of MiB of at least %s and at most %s", v,
-			unit.FormatSize(minDisk), unit.FormatSize(maxDisk))
-	}
-	return n, nil
-}
-
-func parseBoot(v string) (time.Duration, error) {
-	d, err := time.ParseDuration(v)
-	if err != nil || d < 10*time.Second || d > time.Hour {
-		return 0, fmt.Errorf("%q is not a time from 10s to 1h, such as 90s", v)
-	}
-	return d, nil
-}
-
 // openTime is how long opening a spec's machine may take: a boot, and what is done before and after it.
 func openTime(s env.Spec) time.Duration {
 	c, err := parse(&s)
@@ -272,8 +204,8 @@ func openTime(s env.Spec) time.Duration {
 // ownDiskSpace is the size of the scratch disk, if there is one.
 func ownDiskSpace(s env.Spec, _ string) env.FreeSpace {
 	c, err := parse(&s)
-	if err != nil || c.disk == 0 {
+	if err != nil {
 		return env.FreeSpace{Bytes: -1}
 	}
-	return env.FreeSpace{Bytes: c.disk, Where: "its disk", Remedy: "a larger one with disk="}
+	return env.DiskSpace(c.disk)
 }

@@ -26,7 +26,7 @@ func TestSettings(t *testing.T) {
 	}{
 		{spec("engine", interpreter, "cpus", "2"), "one CPU only"},
 		{spec("engine", interpreter, "nested_paging", "on"), "leave them out"},
-		{spec("colour", "red"), "there is no setting"},
+		{spec("colour", "red"), "has no setting"},
 		{spec("memory", "64MiB"), "128MiB"},
 		{spec("controller", "scsi"), "virtio-scsi"},
 		{spec("disk", "1MiB"), "32MiB"},

@@ -11,10 +11,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"regexp"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,7 +21,6 @@ import (
 	"tare/internal/lab/env"
 	"tare/internal/lab/medium"
 	"tare/internal/lab/microvm"
-	"tare/internal/unit"
 )
 
 const name = "vmware"
@@ -42,17 +39,18 @@ func Infos() []env.Info {
 type driver struct{ kernels string }
 
 const (
-	none   = "none"
-	minMem = 128 << 20 // bytes; a stock kernel with the agent needs about 90 MiB
-	maxMem = 1 << 38
-	// minDisk is the smallest disk, in bytes: smaller ext4 file systems have no journal.
-	minDisk  = 32 << 20
-	maxDisk  = 1 << 42
+	none     = "none"
 	bootTime = 2 * time.Minute
 
 	defaultMemory = "1GiB"
 	defaultDisk   = "1GiB"
 )
+
+// limits are those of the settings. VMware wants memory in multiples of 4 MiB.
+var limits = env.Machines{
+	CPUs: 64, LeastMemory: 128 << 20, MostMemory: 1 << 38, MemoryStep: 4 << 20,
+	LeastDisk: 32 << 20, MostDisk: 1 << 42, LeastBoot: time.Second,
+}
 
 // config is the parsed settings.
 type config struct {
@@ -80,12 +78,12 @@ func settings() []env.Setting {
 		{Name: "vmrun", Default: "auto",
 			Doc:   "Path of VMware's program vmrun; auto searches PATH and the usual folders.",
 			Check: checkPath},
-		{Name: "cpus", Default: "1", Doc: "Virtual CPUs, 1 to 64.", Check: checkCPUs},
+		{Name: "cpus", Default: "1", Doc: "Virtual CPUs, 1 to 64.", Check: env.Parsed(limits.ParseCPUs)},
 		{Name: "memory", Default: defaultMemory, Doc: "The guest's memory, such as 512MiB, a multiple of 4MiB.",
-			Check: func(v string) error { _, err := parseMemory(v); return err }},
+			Check: env.Parsed(limits.ParseMemory)},
 		{Name: "disk", Default: defaultDisk,
 			Doc:   "Size of the scratch disk, where file workloads run; with none they run in the guest's memory.",
-			Check: func(v string) error { _, err := parseDisk(v); return err }},
+			Check: env.Parsed(limits.ParseDisk)},
 		{Name: "disk_type", Default: "dynamic",
 			Doc: "The disk's VMDK: dynamic grows as it is written (monolithicSparse), " +
 				"static has all its space (monolithicFlat).", Check: env.OneOf("dynamic", "static")},
@@ -103,16 +101,17 @@ func settings() []env.Setting {
 			Check: env.OneOf("iso", "vmdk")},
 		{Name: "kernel", Default: "auto", Doc: "cloud or generic; auto takes the first kernel with the needed drivers.",
 			Check: env.OneOf("auto", microvm.Cloud, microvm.Generic)},
-		{Name: "append", Default: "", Doc: "More arguments for the guest's kernel.", Check: checkAppend},
+		{Name: "append", Default: "", Doc: "More arguments for the guest's kernel.", Check: env.CheckArguments},
 		{Name: "boot", Default: bootTime.String(), Doc: "How long a boot may take until the agent answers, 1s to 1h.",
-			Check: func(v string) error { _, err := parseBoot(v); return err }},
+			Check: env.Parsed(limits.ParseBoot)},
 	}
 }
 
 // parse reads the settings of a spec. The error says what to change.
 func parse(s *env.Spec) (config, error) {
-	c := config{shown: map[string]string{}}
-	if err := resolve(settings(), s, c.shown); err != nil {
+	shown, err := env.Resolve(settings(), s)
+	c := config{shown: shown}
+	if err != nil {
 		return c, err
 	}
 	c.vmrun = strings.TrimPrefix(c.shown["vmrun"], "auto")
@@ -123,13 +122,13 @@ func parse(s *env.Spec) (config, error) {
 		}
 	}
 	c.cpus, _ = strconv.Atoi(c.shown["cpus"])
-	c.memory, _ = parseMemory(c.shown["memory"])
-	c.disk, _ = parseDisk(c.shown["disk"])
+	c.memory, _ = limits.ParseMemory(c.shown["memory"])
+	c.disk, _ = limits.ParseDisk(c.shown["disk"])
 	c.diskType, c.controller = c.shown["disk_type"], c.shown["controller"]
 	c.nic, c.mode, c.firmware, c.medium = c.shown["nic"], c.shown["net"], c.shown["firmware"], c.shown["medium"]
 	c.kernel, c.append = strings.TrimPrefix(c.shown["kernel"], "auto"), c.shown["append"]
 	c.mitigated = c.shown["mitigations"] == "on"
-	c.boot, _ = parseBoot(c.shown["boot"])
+	c.boot, _ = limits.ParseBoot(c.shown["boot"])
 	for _, k := range []string{"disk_type", "controller"} {
 		if _, given := s.Settings[k]; given && c.disk == 0 {
 			return c, fmt.Errorf("disk=none and %s= contradict each other; give the disk a size", k)
@@ -139,66 +138,6 @@ func parse(s *env.Spec) (config, error) {
 		return c, errors.New("net= needs a card; use nic=vmxnet3 with it")
 	}
 	return c, nil
-}
-
-// resolve checks settings one by one and puts all of them, with defaults, into shown.
-func resolve(declared []env.Setting, s *env.Spec, shown map[string]string) error {
-	for _, d := range declared {
-		v, given := s.Settings[d.Name]
-		if given && d.Check != nil {
-			if err := d.Check(v); err != nil {
-				return fmt.Errorf("setting %s: %w", d.Name, err)
-			}
-		}
-		shown[d.Name] = s.Get(d.Name, d.Default)
-	}
-	for k := range s.Settings {
-		if _, ok := shown[k]; !ok {
-			return fmt.Errorf("there is no setting %q; there are: %s", k,
-				strings.Join(slices.Sorted(maps.Keys(shown)), ", "))
-		}
-	}
-	return nil
-}
-
-func checkCPUs(v string) error {
-	if n, err := strconv.Atoi(v); err != nil || n < 1 || n > 64 {
-		return fmt.Errorf("%q is not a number of CPUs from 1 to 64", v)
-	}
-	return nil
-}
-
-func parseMemory(v string) (int64, error) {
-	n, err := unit.ParseSize(v)
-	if err != nil {
-		return 0, err
-	}
-	if n < minMem || n > maxMem || n%(4<<20) != 0 {
-		return 0, fmt.Errorf("%q is not a multiple of 4MiB of at least %s", v, unit.FormatSize(minMem))
-	}
-	return n, nil
-}
-
-func parseDisk(v string) (int64, error) {
-	if v == none {
-		return 0, nil
-	}
-	n, err := unit.ParseSize(v)
-	if err != nil {
-		return 0, err
-	}
-	if n < minDisk || n > maxDisk || n%(1<<20) != 0 {
-		return 0, fmt.Errorf("%q is neither none nor a whole number of MiB of at least %s", v, unit.FormatSize(minDisk))
-	}
-	return n, nil
-}
-
-func parseBoot(v string) (time.Duration, error) {
-	d, err := time.ParseDuration(v)
-	if err != nil || d < time.Second || d > time.Hour {
-		return 0, fmt.Errorf("%q is not a time from 1s to 1h, such as 90s", v)
-	}
-	return d, nil
 }
 
 // pathRE leaves out what a .vmx cannot hold in a value: quotes, and the bar that escapes.
@@ -211,15 +150,8 @@ func checkPath(v string) error {
 	return nil
 }
 
-func checkAppend(v string) error {
-	if len(v) > 1024 || strings.ContainsFunc(v, func(r rune) bool { return r < ' ' || r > '~' }) {
-		return errors.New("the kernel's arguments must be at most 1024 printable ASCII characters")
-	}
-	return nil
-}
-
 func openTime(s env.Spec) time.Duration {
-	boot, err := parseBoot(s.Get("boot", ""))
+	boot, err := limits.ParseBoot(s.Get("boot", ""))
 	if err != nil {
 		return 0
 	}
@@ -228,10 +160,10 @@ func openTime(s env.Spec) time.Duration {
 
 func freeSpace(s env.Spec, _ string) env.FreeSpace {
 	c, err := parse(&s)
-	if err != nil || c.disk == 0 {
+	if err != nil {
 		return env.FreeSpace{Bytes: -1}
 	}
-	return env.FreeSpace{Bytes: c.disk, Where: "its disk", Remedy: "a larger one with disk="}
+	return env.DiskSpace(c.disk)
 }
 
 // probe tells whether the product and what makes its machines are here.

@@ -56,19 +56,18 @@ func (b *boot) makeMounts() error {
 		m := mounted{share: fmt.Sprintf("tare%d", i)}
 		m.Name = s.Name
 		m.Mount = record.Mount{Kind: s.Driver, Dir: path.Join(guestabi.Mounts, s.Name), Settings: map[string]string{}}
-		program, err := proc.LookPath(fuseProgram)
 		fail := func(op string, err error, remedy string) {
 			m.Err = &env.OpenError{Env: b.Name + ":" + s.Name, Op: op, Err: err, Remedy: remedy}
 		}
+		shown, err := env.ResolveMount(mountKinds(), &s)
+		program, missing := proc.LookPath(fuseProgram)
 		switch {
-		case s.Driver != kindHGFS:
-			fail("make mount", fmt.Errorf("there is no mount %q", s.Driver), "use hgfs")
 		case err != nil:
+			fail("read settings of mount", err, "tare list mounts shows the settings and their values")
+		case missing != nil:
 			fail("find "+fuseProgram, fmt.Errorf("%s is not installed", fuseProgram), hgfsRemedy)
 		default:
-			if err := resolve(mountKinds()[0].Settings, &s, m.Mount.Settings); err != nil {
-				fail("read settings of mount", err, "tare list mounts shows the settings and their values")
-			}
+			m.Mount.Settings = shown
 		}
 		if m.Err == nil {
 			m.folder = filepath.Join(b.dir, "folders", m.share)
