@@ -38,7 +38,8 @@ func Kinds() []workload.Kind {
 			{Name: "shell", Type: workload.Text, Default: shellDefault,
 				Doc: "default: sh (cmd on Windows); none: no shell, the line is split at spaces, quotes and " +
 					"backslashes work (hyperfine -N); anything else: a shell with its options, to which -c is added"},
-			{Name: "dir", Type: workload.Text, Doc: "working directory; by default a new, empty one"},
+			{Name: "dir", Type: workload.Text, Doc: "working directory; by default one of the work's own, empty " +
+				"before the first trial and kept until the last"},
 			{Name: "input", Type: workload.Text, Doc: "file to use as standard input; by default there is no input"},
 			{Name: "exit", Type: workload.Int, Default: "0", Min: 0, Max: 255, Doc: "exit code of a successful run"},
 			{Name: "timeout", Type: workload.Duration, Default: "10m",
