@@ -46,7 +46,7 @@ var theYard struct {
 // docker makes the yard once.
 func docker(t testing.TB) *yard {
 	t.Helper()
-	for _, p := range []string{"vagrant", "sshd", "ssh-keygen", "busybox", "ldd"} {
+	for _, p := range []string{"vagrant", "sshd", "ssh-keygen", "busybox", "ldd", "tar"} {
 		if _, err := proc.LookPath(p); err != nil {
 			lack(t, "%s is not installed", p)
 		}
@@ -86,7 +86,8 @@ end
 	return theYard.yard
 }
 
-// sshImage is an image with this machine's sshd and its libraries, and busybox.
+// sshImage is an image with this machine's sshd, shell and tar with their libraries, and busybox, whose own shell would
+// call its own tar, which leaves nothing out.
 func sshImage(t testing.TB, dir string) map[string][]byte {
 	t.Helper()
 	read := func(name string) []byte {
@@ -97,8 +98,11 @@ func sshImage(t testing.TB, dir string) map[string][]byte {
 		return b
 	}
 	files := map[string][]byte{}
-	sshd, _ := proc.LookPath("sshd")
-	programs := []string{sshd}
+	programs := []string{"/bin/sh"}
+	for _, name := range []string{"sshd", "tar"} {
+		p, _ := proc.LookPath(name)
+		programs = append(programs, p)
+	}
 	more, _ := filepath.Glob("/usr/lib/openssh/sshd-*") // since OpenSSH 9.8
 	for _, p := range append(programs, more...) {
 		files[p] = read(p)
@@ -109,7 +113,7 @@ func sshImage(t testing.TB, dir string) map[string][]byte {
 		}
 	}
 	busybox, _ := proc.LookPath("busybox")
-	for _, applet := range []string{"sh", "cat", "mkdir", "rm", "chmod", "chown", "uname", "echo", "test", "sleep",
+	for _, applet := range []string{"cat", "mkdir", "rm", "chmod", "chown", "uname", "echo", "test", "sleep",
 		"ls", "printf", "true", "id", "touch", "grep", "head", "which", "mv", "ln"} {
 		files["/bin/"+applet] = read(busybox)
 	}

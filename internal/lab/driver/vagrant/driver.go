@@ -163,8 +163,11 @@ func (driver) Open(ctx context.Context, o env.Options) (_ env.Env, err error) {
 	if err := m.find(ctx); err != nil {
 		return nil, err
 	}
-	configs, err := m.tool.sshConfig(ctx, m.name)
-	if err != nil && m.raises() {
+	var configs []sshConfig
+	if m.scratch == nil {
+		configs, err = m.tool.sshConfig(ctx, m.name)
+	}
+	if configs == nil && m.raises() {
 		if err := m.raise(ctx); err != nil {
 			return nil, err
 		}

@@ -34,7 +34,7 @@ var types = []struct {
 	{"virtualbox", "A shared folder of VirtualBox; fsync does not reach the host's disk.", []string{"vboxsf"}},
 	{"nfs", "A folder that Vagrant exports with the host's own NFS server; Vagrant edits /etc/exports for it.",
 		[]string{"nfs", "nfs4"}},
-	{"smb", "A folder that Vagrant shares with the host's own SMB server.", []string{"cifs", "smb3"}},
+	{"smb", "A folder that Vagrant shares with the SMB server of macOS or Windows.", []string{"cifs", "smb3"}},
 	{"rsync", "A copy in the guest, made when the machine comes up, one way.", nil},
 	{"9p", "A folder shared by QEMU itself over 9p (libvirt).", []string{"9p"}},
 	{"virtiofs", "A folder shared by virtiofsd (libvirt).", []string{"virtiofs"}},

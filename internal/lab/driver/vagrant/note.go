@@ -95,7 +95,7 @@ const undoTime = 10 * time.Minute
 
 // undo does what the note says and removes it, and the project if it is tare's.
 func (n *note) undo(ctx context.Context) error {
-	if _, err := os.Stat(n.Project); err == nil && len(n.Undo) > 0 {
+	if _, err := os.Stat(n.Project); err == nil && len(n.Undo) > 0 && !n.madeNothing() {
 		ctx, cancel := context.WithTimeout(ctx, undoTime)
 		defer cancel()
 		t := &tool{dir: n.Project, own: n.own(), set: n.Set}
@@ -104,6 +104,11 @@ func (n *note) undo(ctx context.Context) error {
 		}
 	}
 	return os.RemoveAll(n.dir)
+}
+
+// madeNothing tells whether Vagrant made no machine in a project of tare's. It would say the same, after seconds.
+func (n *note) madeNothing() bool {
+	return n.own() && len((&project{data: filepath.Join(n.dir, dataFolder)}).machines()) == 0
 }
 
 func (n *note) String() string {

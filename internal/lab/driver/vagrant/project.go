@@ -19,6 +19,9 @@ type project struct {
 	data string // where Vagrant keeps what it knows of the machines
 }
 
+// dataFolder is where a project has Vagrant's data, unless VAGRANT_DOTFILE_PATH says otherwise.
+const dataFolder = ".vagrant"
+
 const noProject = "name the folder of a project with vagrant:PATH, or make a scratch machine with box=NAME"
 
 // findProject finds the project that a folder belongs to, as Vagrant does: the Vagrantfile is in it or above.
@@ -39,7 +42,7 @@ func findProject(path string) (*project, error) {
 	for dir := start; ; dir = filepath.Dir(dir) {
 		for _, n := range names {
 			if info, err := os.Stat(filepath.Join(dir, n)); err == nil && info.Mode().IsRegular() {
-				p := &project{root: dir, data: filepath.Join(dir, ".vagrant")}
+				p := &project{root: dir, data: filepath.Join(dir, dataFolder)}
 				if d := os.Getenv("VAGRANT_DOTFILE_PATH"); filepath.IsAbs(d) {
 					p.data = d
 				} else if d != "" {

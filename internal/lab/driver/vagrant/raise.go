@@ -90,8 +90,17 @@ func (m *machine) raiseScratch(ctx context.Context) error {
 	}
 }
 
-// needs are words in Vagrant's complaints that no server for a type of folder is on this machine, besides the type.
-var needs = map[string][]string{"nfs": {"modinfo", "exportfs", "nfsd", "NFS"}, "smb": {"smbd", "samba", "SMB"}}
+// servers are the types of folders for which Vagrant wants a server on this machine: words in its complaints that there
+// is none, besides the type, and what to do.
+var servers = map[string]struct {
+	words  []string
+	remedy string
+}{
+	"nfs": {[]string{"modinfo", "exportfs", "nfsd", "NFS"}, "install an NFS server on this machine (apt-get install " +
+		"nfs-kernel-server kmod sudo), or leave out the folder"},
+	"smb": {[]string{"SMB"}, "leave out the folder: Vagrant shares by SMB from macOS and Windows only; Samba on " +
+		"Linux is measured with tare's own mount, -e vm=qemu -m vm:smb"},
+}
 
 // leaveOut leaves out the folders of the type that Vagrant complains of; false if there is none.
 func (s *scratch) leaveOut(name string, c *complaint) bool {
@@ -101,8 +110,8 @@ func (s *scratch) leaveOut(name string, c *complaint) bool {
 		f := &s.folders[i]
 		kind := f.spec.Driver
 		if f.err == nil && (slices.Contains(words, kind) || strings.HasPrefix(strings.ToLower(c.name()), kind) ||
-			slices.ContainsFunc(needs[kind], func(n string) bool { return slices.Contains(words, n) })) {
-			f.err, found = explained(name+":"+f.spec.Name, "make folder", c, ""), true
+			slices.ContainsFunc(servers[kind].words, func(n string) bool { return slices.Contains(words, n) })) {
+			f.err, found = explained(name+":"+f.spec.Name, "make folder", c, servers[kind].remedy), true
 		}
 	}
 	return found

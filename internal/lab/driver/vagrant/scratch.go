@@ -48,7 +48,7 @@ func (m *machine) makeScratch(context.Context) error {
 		return fail("make the project of a scratch machine", err, "")
 	}
 	m.note, m.name = n, "default"
-	m.project = &project{root: n.dir, data: filepath.Join(n.dir, ".vagrant")}
+	m.project = &project{root: n.dir, data: filepath.Join(n.dir, dataFolder)}
 	m.tool = &tool{dir: n.dir, own: true}
 	m.scratch = &scratch{file: filepath.Join(n.dir, "Vagrantfile"), spec: o.Spec}
 	for _, s := range o.Mounts {

@@ -74,6 +74,9 @@ type complaint struct {
 }
 
 func (c *complaint) Error() string {
+	if kind := c.unknownFolder(); kind != "" {
+		return fmt.Sprintf("vagrant %s: this Vagrant has no synced folders of type %s", c.argv[0], kind)
+	}
 	if name := c.name(); name != "" {
 		return fmt.Sprintf("vagrant %s: %s: %s", c.argv[0], name, gist(c.said))
 	}
@@ -94,8 +97,14 @@ const maxGist = 300
 // early begins what Vagrant says of a Vagrantfile that cannot be loaded.
 const early = "Vagrant failed to initialize at a very early stage:"
 
+// reason comes between the words about a provider that cannot be used and those that say why.
+const reason = "reason is shown below:"
+
 // gist is the beginning of Vagrant's words, in one line, without the callers of what failed.
 func gist(said string) string {
+	if _, why, ok := strings.Cut(said, reason); ok {
+		said = why
+	}
 	var told []string
 	for line := range strings.Lines(strings.TrimPrefix(strings.TrimSpace(said), early)) {
 		if !strings.HasPrefix(strings.TrimSpace(line), "from /") {
@@ -124,7 +133,7 @@ var remedies = map[string]string{
 	"ConfigInvalid":          "correct the Vagrantfile; `vagrant validate` checks it",
 	"NoEnvironmentError":     noProject,
 	"MachineNotFound":        "`vagrant status` in the project lists its machines; choose one with machine=NAME",
-	"ProviderNotFound": "install the provider (`vagrant plugin list` shows what is here), or name another with " +
+	"ProviderNotFound": "install its plugin (`vagrant plugin list` shows what is here), or name another with " +
 		"provider=NAME",
 	"ProviderNotUsable":        "install and start what the provider drives, or name another with provider=NAME",
 	"NoDefaultProvider":        "install a provider, or name one with provider=NAME",
@@ -135,9 +144,9 @@ var remedies = map[string]string{
 	"BoxMetadataDownloadError": "`vagrant box list` shows the boxes that are here; `vagrant box add` gets one",
 	"DownloaderError":          "`vagrant box list` shows the boxes that are here; `vagrant box add` gets one",
 	"SyncedFolderUnusable":     "leave out the folder of this type: this provider or this machine cannot do it",
-	"SMBNotSupported":          "install Samba on this machine, or leave out the folder",
+	"SMBNotSupported":          servers["smb"].remedy,
 	"CommandUnavailable":       "install the program that Vagrant names, or leave out what needs it",
-	"NFSNotSupported":          "install an NFS server on this machine, or leave out the folder",
+	"NFSNotSupported":          servers["nfs"].remedy,
 	"MachineLocked":            "another vagrant is at work on the machine; wait for it",
 	"EnvironmentLocked":        "another vagrant is at work on the project; wait for it",
 	"FogLibvirtConnectionError": "libvirtd does not answer: start it (systemctl start libvirtd), and see whether " +
@@ -146,16 +155,51 @@ var remedies = map[string]string{
 	"ExecuteError":  "see whether `docker version` works",
 }
 
+// plugins are what brings providers and types of folders that Vagrant does not have of its own.
+var plugins = map[string]string{
+	"libvirt": "vagrant-libvirt", "9p": "vagrant-libvirt", "virtiofs": "vagrant-libvirt", "sshfs": "vagrant-sshfs",
+	"parallels": "vagrant-parallels", "qemu": "vagrant-qemu",
+	"vmware_desktop": "vagrant-vmware-desktop",
+}
+
+// unknownFolder is the type of a synced folder that no plugin of this Vagrant has; "" for other complaints. With some
+// plugins, Vagrant stumbles over it before it can say so.
+func (c *complaint) unknownFolder() string {
+	for _, words := range [][2]string{{"The type '", "' is not a valid synced folder type"},
+		{"Internal error. Report this as a bug. Invalid: ", " (RuntimeError)"}} {
+		_, said, _ := strings.Cut(c.said, words[0])
+		if kind, _, ok := strings.Cut(said, words[1]); ok && checkWord(kind) == nil {
+			return kind
+		}
+	}
+	return ""
+}
+
+// remedy is what to do about a complaint; "" if that is not known.
+func (c *complaint) remedy() string {
+	provider, _, _ := strings.Cut(strings.TrimPrefix(c.said, "The provider '"), "'")
+	switch name := c.name(); {
+	case plugins[c.unknownFolder()] != "":
+		return fmt.Sprintf("install its plugin: `vagrant plugin install %s`", plugins[c.unknownFolder()])
+	case name == "ProviderNotFound" && plugins[provider] != "":
+		return fmt.Sprintf("install its plugin: `vagrant plugin install %s`; or name another provider with "+
+			"provider=NAME", plugins[provider])
+	case name == "ProviderNotUsable" && strings.Contains(c.said, "not supported by this version of Vagrant"):
+		return "install one of these versions, or a newer Vagrant; tare's own driver virtualbox does without Vagrant"
+	case c.class == "" && strings.Contains(c.said, "Vagrantfile"):
+		return remedies["VagrantfileLoadError"] // it failed before it could name its errors
+	default:
+		return remedies[name]
+	}
+}
+
 // explained is an *env.OpenError, with the remedy for Vagrant's complaint if the caller has none, and its words.
 func explained(name, op string, err error, remedy string) error {
 	x := &env.OpenError{Env: name, Op: op, Err: err, Remedy: remedy}
 	if c, ok := errors.AsType[*complaint](err); ok {
 		x.Evidence = []byte(c.said)
 		if x.Remedy == "" {
-			x.Remedy = remedies[c.name()]
-		}
-		if x.Remedy == "" && c.class == "" && strings.Contains(c.said, "Vagrantfile") {
-			x.Remedy = remedies["VagrantfileLoadError"] // it failed before it could name its errors
+			x.Remedy = c.remedy()
 		}
 	}
 	return x
