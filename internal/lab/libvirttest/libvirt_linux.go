@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -29,50 +28,22 @@ type Daemon struct {
 	daemon *proc.Stream
 }
 
-var shared struct {
-	sync.Mutex
-	managed bool
-	daemon  *Daemon
-}
+var daemons = nstest.Daemons[*Daemon]{Name: "libvirtd", Start: start}
 
 // Share lets all tests of a package use one daemon, which stop ends. TestMain calls it.
-func Share() (stop func()) {
-	shared.managed = true
-	return func() {
-		if shared.daemon == nil {
-			return
-		}
-		if err := shared.daemon.Close(); err != nil {
-			fmt.Fprintln(os.Stderr, "stop the shared libvirtd:", err)
-		}
-	}
-}
+func Share() (stop func()) { return daemons.Share() }
 
 // Shared returns a running daemon. If TestMain called Share, all tests of the package share it; otherwise it ends with
 // the test.
 func Shared(t testing.TB) *Daemon {
 	t.Helper()
-	shared.Lock()
-	defer shared.Unlock()
-	if !shared.managed {
-		return New(t)
-	}
-	if shared.daemon == nil {
-		shared.daemon = start(t)
-	}
-	return shared.daemon
+	return daemons.Shared(t)
 }
 
 // New returns a running daemon that ends with the test. It is for tests that kill the daemon.
 func New(t testing.TB) *Daemon {
 	t.Helper()
-	d := start(t)
-	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
-			t.Errorf("stop libvirtd: %v", err)
-		}
-	})
-	return d
+	return daemons.New(t)
 }
 
 // programs are what a separate daemon with networks needs.

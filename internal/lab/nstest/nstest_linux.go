@@ -18,8 +18,8 @@ type Space struct {
 }
 
 // hold is PID 1. Mounts made in the space are not visible outside, those made outside later are visible in it, and
-// /proc shows the processes inside. It reaps
-// children, because a daemon does not restart while its dead helper is still a zombie.
+// /proc shows the processes inside. It reaps children, because a daemon does not restart while its dead helper is still
+// a zombie.
 const hold = "mount --make-rslave / && mount -t proc proc /proc && ip link set lo up && { %s; } && echo held && " +
 	"{ sleep 2147483647 & while :; do wait; done; }"
 

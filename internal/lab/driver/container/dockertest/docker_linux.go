@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -29,11 +28,7 @@ type Daemon struct {
 // Client is the argv prefix for commands to the daemon.
 func (d *Daemon) Client() []string { return []string{"docker", "--host", d.Host} }
 
-var shared struct {
-	sync.Mutex
-	managed bool
-	daemon  *Daemon
-}
+var daemons = nstest.Daemons[*Daemon]{Name: "dockerd", Start: start}
 
 // Share lets all tests of a package use one daemon, which stop ends:
 //
@@ -42,17 +37,7 @@ var shared struct {
 //		defer stop()
 //		m.Run()
 //	}
-func Share() (stop func()) {
-	shared.managed = true
-	return func() {
-		if shared.daemon == nil {
-			return
-		}
-		if err := shared.daemon.close(); err != nil {
-			fmt.Fprintln(os.Stderr, "stop the shared dockerd:", err)
-		}
-	}
-}
+func Share() (stop func()) { return daemons.Share() }
 
 // Start returns the host of a running daemon. If TestMain called Share, all tests of the package share it; otherwise it
 // ends with the test.
@@ -61,27 +46,13 @@ func Start(t testing.TB) string { return Shared(t).Host }
 // Shared is Start for tests that need the client, too.
 func Shared(t testing.TB) *Daemon {
 	t.Helper()
-	shared.Lock()
-	defer shared.Unlock()
-	if !shared.managed {
-		return New(t)
-	}
-	if shared.daemon == nil {
-		shared.daemon = start(t)
-	}
-	return shared.daemon
+	return daemons.Shared(t)
 }
 
 // New returns a running daemon that ends with the test. It is for tests that kill the daemon.
 func New(t testing.TB) *Daemon {
 	t.Helper()
-	d := start(t)
-	t.Cleanup(func() {
-		if err := d.close(); err != nil {
-			t.Errorf("stop dockerd: %v", err)
-		}
-	})
-	return d
+	return daemons.New(t)
 }
 
 // programs are the programs that a separate daemon needs.
@@ -119,14 +90,11 @@ func launch() (*Daemon, error) {
 	}
 	d := &Daemon{dir: dir, cgroup: filepath.Base(dir), Host: "unix://" + dir + "/docker.sock"}
 	if err := d.start(); err != nil {
-		d.close()
+		d.Close()
 		return nil, fmt.Errorf("start dockerd: %w", err)
 	}
 	return d, nil
 }
-
-// Close ends a daemon that Launch started, with all processes that it ever started, and removes its files.
-func (d *Daemon) Close() error { return d.close() }
 
 func (d *Daemon) start() error {
 	// With an empty configuration, the daemon does not read the machine's /etc/docker/daemon.json.
@@ -202,8 +170,8 @@ func (d *Daemon) signal(name string) error {
 	return d.space.Signal(d.daemon, filepath.Join(d.dir, "pid"), name)
 }
 
-// close ends all processes of the namespaces and removes the daemon's files and cgroups.
-func (d *Daemon) close() error {
+// Close ends the daemon with all processes that it ever started, and removes its files and cgroups.
+func (d *Daemon) Close() error {
 	if d.space != nil {
 		if err := d.space.Close(); err != nil {
 			return err

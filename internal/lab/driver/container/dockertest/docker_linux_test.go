@@ -13,7 +13,7 @@ func TestDaemonRunsContainersAndLeavesNothing(t *testing.T) {
 	closed := false
 	t.Cleanup(func() {
 		if !closed {
-			d.close()
+			d.Close()
 		}
 	})
 	Import(t, d.Client(), "box", Busybox(t))
@@ -22,7 +22,7 @@ func TestDaemonRunsContainersAndLeavesNothing(t *testing.T) {
 		t.Fatalf("container said %q, want 42", got)
 	}
 	run(t, nil, append(d.Client(), "run", "--detach", "--entrypoint", "/bin/sleep", "box", "1000")...)
-	if err := d.close(); err != nil {
+	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
 	closed = true
