@@ -66,7 +66,7 @@ func Unpacked(cache, image string) (string, error) {
 	if err := writeWhole(path, kernel); err != nil {
 		return "", fmt.Errorf("keep unpacked kernel: %w", err)
 	}
-	prune(dir)
+	Prune(dir, keptUnpacked, func(name string) bool { return filepath.Ext(name) == ".elf" })
 	return path, nil
 }
 
@@ -90,24 +90,25 @@ func writeWhole(path string, b []byte) (err error) {
 	return os.Rename(f.Name(), path)
 }
 
-// prune removes the least recently used kernels, and the partial files of killed processes.
-func prune(dir string) {
+// Prune keeps so many of the entries of a cache that are whole, those used last, and removes the others. Of the partial
+// ones of killed processes it removes what is older than an hour.
+func Prune(dir string, keep int, whole func(name string) bool) {
 	entries, _ := os.ReadDir(dir)
-	var whole []os.FileInfo
+	var found []os.FileInfo
 	for _, e := range entries {
 		info, err := e.Info()
 		if err != nil {
 			continue
 		}
-		if filepath.Ext(e.Name()) == ".elf" {
-			whole = append(whole, info)
+		if whole(e.Name()) {
+			found = append(found, info)
 		} else if time.Since(info.ModTime()) > time.Hour {
-			os.Remove(filepath.Join(dir, e.Name()))
+			os.RemoveAll(filepath.Join(dir, e.Name()))
 		}
 	}
-	slices.SortFunc(whole, func(a, b os.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
-	for _, old := range whole[min(keptUnpacked, len(whole)):] {
-		os.Remove(filepath.Join(dir, old.Name()))
+	slices.SortFunc(found, func(a, b os.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
+	for _, old := range found[min(keep, len(found)):] {
+		os.RemoveAll(filepath.Join(dir, old.Name()))
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"tare/internal/lab/microvm"
@@ -127,7 +126,7 @@ func (b *boot) keep(ctx context.Context, s saved, state string) (err error) {
 	if err := os.MkdirAll(parent, 0o700); err != nil {
 		return err
 	}
-	prune(parent)
+	microvm.Prune(parent, savedKept-1, func(name string) bool { return exists(filepath.Join(parent, name, stateName)) })
 	tmp, err := os.MkdirTemp(parent, "new-")
 	if err != nil {
 		return err
@@ -145,27 +144,6 @@ func (b *boot) keep(ctx context.Context, s saved, state string) (err error) {
 		return err
 	}
 	return nil
-}
-
-// prune removes the least recently used states, and the partial ones of killed processes.
-func prune(dir string) {
-	entries, _ := os.ReadDir(dir)
-	var whole []os.FileInfo
-	for _, e := range entries {
-		info, err := e.Info()
-		if err != nil {
-			continue
-		}
-		if exists(filepath.Join(dir, e.Name(), stateName)) {
-			whole = append(whole, info)
-		} else if time.Since(info.ModTime()) > time.Hour {
-			os.RemoveAll(filepath.Join(dir, e.Name()))
-		}
-	}
-	slices.SortFunc(whole, func(a, b os.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
-	for _, old := range whole[min(savedKept-1, len(whole)):] {
-		os.RemoveAll(filepath.Join(dir, old.Name()))
-	}
 }
 
 // resume makes a machine that goes on from a saved state.
