@@ -36,7 +36,7 @@ type Conn struct {
 	speed   Speed
 
 	// What is sent. The end of the stream counts as a byte.
-	out     []byte // from una on
+	out     queue  // from una on
 	fin     bool   // the stream ends after out
 	done    bool   // ... and the other end knows
 	una     uint64 // the first byte that is not acknowledged
@@ -55,7 +55,7 @@ type Conn struct {
 	timedAt time.Time
 
 	// What arrives.
-	in       []byte // what was not read yet
+	in       queue  // what was not read yet
 	got      uint64 // all bytes before this one have arrived
 	ended    bool   // ... and they are all
 	promised uint64 // the limit that was sent last
@@ -64,6 +64,26 @@ type Conn struct {
 	started  bool   // a frame with data is being written
 	reported uint64 // got+1 when damage was last reported
 }
+
+// queue has bytes that come at its end and leave at its beginning. It moves them seldom.
+type queue struct {
+	b     []byte // what is in it
+	store []byte // what b is a part of
+}
+
+// push appends bytes; no more than buffered may be in a queue.
+func (q *queue) push(b []byte) {
+	if q.store == nil {
+		q.store = make([]byte, 2*buffered)
+		q.b = q.store[:0]
+	}
+	if cap(q.b)-len(q.b) < len(b) {
+		q.b = q.store[:copy(q.store, q.b)]
+	}
+	q.b = append(q.b, b...)
+}
+
+func (q *queue) drop(n int) { q.b = q.b[n:] }
 
 // errReplaced is the end of a guest's session.
 var errReplaced = errors.New("another controller has opened a session")
@@ -96,9 +116,9 @@ func (c *Conn) Read(b []byte) (int, error) {
 	defer c.p.mu.Unlock()
 	for {
 		switch {
-		case len(c.in) > 0:
-			n := copy(b, c.in)
-			c.in = c.in[:copy(c.in, c.in[n:])]
+		case len(c.in.b) > 0:
+			n := copy(b, c.in.b)
+			c.in.drop(n)
 			if c.room()-c.promised >= buffered/2 {
 				c.ack = true
 				c.p.changed.Broadcast()
@@ -114,7 +134,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 }
 
 // room is the limit for the other end.
-func (c *Conn) room() uint64 { return c.got - uint64(len(c.in)) + buffered }
+func (c *Conn) room() uint64 { return c.got - uint64(len(c.in.b)) + buffered }
 
 // Write returns when all of b is in a buffer of limited size. What is in there is sent again until it has arrived.
 func (c *Conn) Write(b []byte) (n int, err error) {
@@ -126,12 +146,12 @@ func (c *Conn) Write(b []byte) (n int, err error) {
 			return n, c.err
 		case c.fin:
 			return n, fmt.Errorf("write to the serial line: %w", io.ErrClosedPipe)
-		case len(c.out) >= buffered:
+		case len(c.out.b) >= buffered:
 			c.p.changed.Wait()
 			continue
 		}
-		m := min(len(b), buffered-len(c.out))
-		c.out = append(c.out, b[:m]...)
+		m := min(len(b), buffered-len(c.out.b))
+		c.out.push(b[:m])
 		b, n = b[m:], n+m
 		c.p.changed.Broadcast()
 	}
@@ -175,10 +195,10 @@ func (c *Conn) Close() error {
 }
 
 // last is the number of the end of what is written so far.
-func (c *Conn) last() uint64 { return c.una + uint64(len(c.out)) }
+func (c *Conn) last() uint64 { return c.una + uint64(len(c.out.b)) }
 
 // awaits tells whether the other end has to answer: something is on its way, or it has no room.
-func (c *Conn) awaits() bool { return c.sent > c.una || len(c.out) > 0 }
+func (c *Conn) awaits() bool { return c.sent > c.una || len(c.out.b) > 0 }
 
 // next appends the next frame to send. mu is held.
 func (c *Conn) next(b []byte) []byte {
@@ -199,7 +219,7 @@ func (c *Conn) next(b []byte) []byte {
 		to := max(from, min(end, from+maxData, c.limit, c.una+window))
 		s.end = c.fin && to == end
 		s.data = to > from || s.end
-		s.offset, s.payload = from, c.out[from-c.una:to-c.una]
+		s.offset, s.payload = from, c.out.b[from-c.una:to-c.una]
 		if s.data {
 			c.advance(to, s.end)
 		}
@@ -290,7 +310,7 @@ func (c *Conn) take(s *segment) {
 	progress := s.ack > c.una && s.ack <= c.sent
 	if progress {
 		c.done = c.fin && s.ack > c.last()
-		c.out = c.out[:copy(c.out, c.out[min(s.ack-c.una, uint64(len(c.out))):])]
+		c.out.drop(int(min(s.ack-c.una, uint64(len(c.out.b)))))
 		c.una = s.ack
 		c.nxt = max(c.nxt, c.una)
 		if c.timed > 0 && s.ack >= c.timed {
@@ -326,10 +346,10 @@ func (c *Conn) store(s *segment) {
 	}
 	if old := c.got - s.offset; !c.ended && old <= uint64(len(s.payload)) {
 		fresh := s.payload[old:]
-		if len(c.in)+len(fresh) > buffered {
+		if len(c.in.b)+len(fresh) > buffered {
 			return // the other end sends more than it may
 		}
-		c.in = append(c.in, fresh...)
+		c.in.push(fresh)
 		c.got += uint64(len(fresh))
 		c.ended = s.end
 	}

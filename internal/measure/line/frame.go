@@ -1,6 +1,7 @@
 package line
 
 import (
+	"bytes"
 	"encoding/binary"
 	"hash/crc32"
 )
@@ -51,29 +52,31 @@ func salted(salt uint32) uint32 {
 }
 
 func appendEscaped(b, part []byte) []byte {
-	for _, c := range part {
+	plain := 0 // what is before it has been appended
+	for i, c := range part {
 		if c == flag || c == escape {
-			b = append(b, escape, c^flipped)
-		} else {
-			b = append(b, c)
+			b = append(append(b, part[plain:i]...), escape, c^flipped)
+			plain = i + 1
 		}
 	}
-	return b
+	return append(b, part[plain:]...)
 }
 
 // parseFrame reads what stood between two flags, into the memory of out. A frame is one of the session with that
 // number, or of none.
 func parseFrame(out, raw []byte, salt uint32) (k kind, body []byte, ok bool) {
 	out = out[:0]
-	for i := 0; i < len(raw); i++ {
-		c := raw[i]
-		if c == escape {
-			if i++; i == len(raw) {
-				return 0, nil, false
-			}
-			c = raw[i] ^ flipped
+	for {
+		i := bytes.IndexByte(raw, escape)
+		if i < 0 {
+			out = append(out, raw...)
+			break
 		}
-		out = append(out, c)
+		if i+1 == len(raw) {
+			return 0, nil, false
+		}
+		out = append(append(out, raw[:i]...), raw[i+1]^flipped)
+		raw = raw[i+2:]
 	}
 	if len(out) < 1+sumSize {
 		return 0, nil, false
@@ -156,15 +159,16 @@ const maxRaw = 2 * maxFrame
 // feed takes bytes from the line. chunk gets what stands between two flags, which is a frame or noise, and what is too
 // long for a frame. It must not keep the bytes.
 func (s *splitter) feed(b []byte, chunk func([]byte)) {
-	for _, c := range b {
-		if c == flag {
-			if len(s.raw) > 0 {
-				chunk(s.raw)
-				s.raw = s.raw[:0]
-			}
-			continue
+	for len(b) > 0 {
+		piece := b[:min(len(b), maxRaw+1-len(s.raw))]
+		end := bytes.IndexByte(piece, flag)
+		if end >= 0 {
+			piece = piece[:end]
+			b = b[1:]
 		}
-		if s.raw = append(s.raw, c); len(s.raw) > maxRaw {
+		s.raw = append(s.raw, piece...)
+		b = b[len(piece):]
+		if len(s.raw) > 0 && end >= 0 || len(s.raw) > maxRaw {
 			chunk(s.raw)
 			s.raw = s.raw[:0]
 		}

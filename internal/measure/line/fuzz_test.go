@@ -64,7 +64,7 @@ func FuzzEnds(f *testing.F) {
 				break
 			}
 		}
-		if c := p.cur; c != nil && (len(c.in) > buffered || c.una > c.sent || c.nxt < c.una) {
+		if c := p.cur; c != nil && (len(c.in.b) > buffered || c.una > c.sent || c.nxt < c.una) {
 			t.Errorf("%+v", c)
 		}
 		p.fail(errClosed)

@@ -85,7 +85,7 @@ func (p *port) close() error {
 }
 
 func (p *port) read() {
-	buf := make([]byte, 4<<10)
+	buf := make([]byte, maxBatch)
 	for {
 		n, err := p.rw.Read(buf)
 		p.mu.Lock()
@@ -130,9 +130,18 @@ func (p *port) chunk(raw []byte) {
 	}
 }
 
+// A fast line gets several frames at once: for a virtual machine each write is a way out of it and back. On a slow line
+// they would only hold up what is more urgent than they are.
+const (
+	maxBatch  = 16 << 10             // bytes
+	fastWrite = 2 * time.Millisecond // after a write that took no longer the next one may be larger
+	slowWrite = 10 * time.Millisecond
+)
+
 // write sends what there is to send.
 func (p *port) write() {
 	var b []byte
+	batch := 1
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for {
@@ -145,8 +154,19 @@ func (p *port) write() {
 		if p.dead != nil {
 			return
 		}
+		for n := 0; n < len(b) && len(b) < batch; {
+			n = len(b)
+			b = p.next(b)
+		}
 		p.mu.Unlock()
+		began := time.Now()
 		_, err := p.rw.Write(b)
+		switch took := time.Since(began); {
+		case took > slowWrite:
+			batch = max(batch/4, 1)
+		case took < fastWrite:
+			batch = min(max(batch, 2*len(b)), maxBatch)
+		}
 		p.mu.Lock()
 		if err != nil {
 			p.fail(fmt.Errorf("write to the serial line: %w", err))

@@ -48,7 +48,7 @@ func (c *Conn) measure(ctx context.Context) {
 	if s.RoundTrip > 0 {
 		rate := func(step func(n int) []ask) (perSecond float64) {
 			// More is sent while that takes no longer than a moment.
-			for n := 2; n <= 64; n *= 4 {
+			for n := 2; n <= 2048; n *= 4 {
 				t := c.ask(ctx, step(n)...)
 				for ; t == 0 && perSecond == 0 && lost < 3; lost++ {
 					t = c.ask(ctx, step(n)...)
@@ -57,7 +57,7 @@ func (c *Conn) measure(ctx context.Context) {
 					break
 				}
 				perSecond = float64(n*maxData) / max(t-s.RoundTrip, t/4, 1).Seconds()
-				if t > 200*time.Millisecond {
+				if t > 100*time.Millisecond {
 					break
 				}
 			}
@@ -71,7 +71,12 @@ func (c *Conn) measure(ctx context.Context) {
 			steps[n-1].answers = 1
 			return steps
 		})
-		s.FromGuest = rate(func(n int) []ask { return []ask{{answers: byte(n), size: maxData}} })
+		s.FromGuest = rate(func(n int) (steps []ask) {
+			for ; n > 0; n -= 128 {
+				steps = append(steps, ask{answers: byte(min(n, 128)), size: maxData})
+			}
+			return steps
+		})
 	}
 	c.p.mu.Lock()
 	defer c.p.mu.Unlock()
