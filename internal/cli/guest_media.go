@@ -14,6 +14,7 @@ import (
 	"tare/internal/lab/leftover"
 	"tare/internal/lab/medium"
 	"tare/internal/lab/microvm"
+	"tare/internal/measure/guestabi"
 	"tare/internal/suggest"
 )
 
@@ -70,7 +71,8 @@ the driver "serial" connects to. Prints the kernel that is on it.`,
 	f.StringVar(&o.Format, "format", "", strings.Join(medium.Formats(), ", ")+" (default: the file's ending, or iso)")
 	f.StringVar(&kernel, "kernel", "",
 		"flavour, release or path of a kernel; cloud boots faster, generic has more drivers")
-	f.StringVar(&o.Port, "port", "ttyS0", "the guest's serial port for the connection to the controller")
+	f.StringVar(&o.Port, "port", "ttyS0", "the guest's serial port for the connection to the controller; "+
+		"a virtio-serial port that is called "+guestabi.Port+" goes before it")
 	f.IntVar(&o.Baud, "baud", 115200, "its speed; most virtual ones ignore it")
 	f.StringVar(&o.Scratch, "scratch", "",
 		"serial number, or /dev/NAME, of a disk with an ext4 for files of workloads; without it they are in memory")

@@ -35,6 +35,7 @@ type Options struct {
 	// Agents gives the agent.
 	Agents env.Agents
 	// Port is the guest's serial port for the wire; empty means the first: ttyS0. Baud is its speed; 0 means 115200.
+	// With Common, a virtio-serial port that is called guestabi.Port goes before it.
 	Port string
 	Baud int
 	// Hostname is the guest's; empty means "tare".
@@ -44,7 +45,7 @@ type Options struct {
 	Scratch string
 	// Modules are kernel modules without which the guest does not start.
 	Modules []string
-	// Common adds what the kernel has of the modules for storage in common virtual machines.
+	// Common adds what the kernel has of the modules for storage and the wire in common virtual machines.
 	Common bool
 	Files  []microvm.File // more files; see microvm.Programs
 	// Interpreted adds kernel arguments that shorten the boot of a guest whose processor is interpreted. Some change
@@ -63,10 +64,11 @@ type Written struct {
 // Formats are the formats of a medium. iso and raw are the same.
 func Formats() []string { return []string{"iso", "raw", "qcow2", "vdi", "vmdk", "vhdx"} }
 
-// Common are the modules of the storage that common hypervisors have: QEMU, VirtualBox, VMware, Hyper-V, Xen.
+// Common are the modules of the storage that common hypervisors have: QEMU, VirtualBox, VMware, Hyper-V, Xen; and of
+// virtio-serial ports.
 func Common() []string {
-	return []string{"virtio_pci", "virtio_blk", "virtio_scsi", "ata_piix", "ahci", "nvme", "mptspi", "mptsas",
-		"vmw_pvscsi", "hv_storvsc", "xen_blkfront", "sd_mod", "ext4"}
+	return []string{"virtio_pci", "virtio_console", "virtio_blk", "virtio_scsi", "ata_piix", "ahci", "nvme", "mptspi",
+		"mptsas", "vmw_pvscsi", "hv_storvsc", "xen_blkfront", "sd_mod", "ext4"}
 }
 
 // interpreted are the arguments for Options.Interpreted. They leave out what takes a processor that runs five million

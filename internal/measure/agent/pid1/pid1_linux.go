@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -19,6 +20,10 @@ import (
 
 // patience bounds the wait for a device that the host provides: the kernel probes some of them in the background.
 const patience = 20 * time.Second
+
+// portPatience is how long a port may take to get its name on a virtio-serial device that is there. The device may have
+// ports of others only.
+const portPatience = 2 * time.Second
 
 // Wanted tells whether this process is the first of a micro-VM. The first process of a container has PID 1, too.
 func Wanted() bool {
@@ -88,7 +93,12 @@ func serve() (err error) {
 	if port := args[guestabi.PortArg]; port != "" {
 		return serveLine(port, o)
 	}
-	port, err := openPort(guestabi.Port)
+	var dev string
+	err = await("virtio-serial port "+guestabi.Port, func() bool { dev = virtioPort(guestabi.Port); return dev != "" })
+	if err != nil {
+		return err
+	}
+	port, err := openPort(dev)
 	if err != nil {
 		return err
 	}
@@ -96,24 +106,14 @@ func serve() (err error) {
 	return agent.Serve(context.Background(), port, port, o)
 }
 
-// serveLine serves one controller after another on a serial port. It never powers the machine off, because the next
-// controller may come at any time.
+// serveLine serves one controller after another on a line. It never powers the machine off, because the next controller
+// may come at any time.
 func serveLine(text string, o agent.Options) error {
-	name, baud, err := serialPort(text)
+	port, where, err := openLine(text)
 	if err != nil {
 		return err
 	}
-	dev := "/dev/" + name
-	if err := await("serial port "+dev, func() bool { return exists(dev) }); err != nil {
-		return err
-	}
-	port, err := line.OpenDevice(dev, baud)
-	if err != nil {
-		return err
-	}
-	// An interrupt for each 14 bytes that arrive, and not for each 8: a 16550's FIFO has 16. Other chips refuse it.
-	_ = os.WriteFile("/sys/class/tty/"+name+"/rx_trig_bytes", []byte("14"), 0)
-	ready := fmt.Sprintf("tare: waiting for a controller on %s, %d baud\n", name, baud)
+	ready := fmt.Sprintf("tare: waiting for a controller on %s\n", where)
 	fmt.Fprint(os.Stderr, ready)
 	_ = os.WriteFile("/dev/tty0", []byte(ready), 0) // for whoever looks at the screen, if there is one
 	l := line.Listen(port)
@@ -127,6 +127,46 @@ func serveLine(text string, o agent.Options) error {
 			fmt.Fprintf(os.Stderr, "tare: %v\n", err)
 		}
 		session.Close()
+	}
+}
+
+// openLine opens the virtio-serial port for the wire if the machine has it, and the serial port that text names if not.
+// The first is faster by orders of magnitude, and leaves the second to the console.
+func openLine(text string) (port io.ReadWriteCloser, where string, err error) {
+	name, baud, err := serialPort(text)
+	if err != nil {
+		return nil, "", err
+	}
+	if devices, _ := filepath.Glob("/sys/bus/virtio/drivers/virtio_console/virtio*"); len(devices) > 0 {
+		var dev string
+		if appears(portPatience, func() bool { dev = virtioPort(guestabi.Port); return dev != "" }) {
+			f, err := openPort(dev)
+			return patientPort{f}, "virtio-serial port " + guestabi.Port, err
+		}
+	}
+	dev := "/dev/" + name
+	if err := await("serial port "+dev, func() bool { return exists(dev) }); err != nil {
+		return nil, "", err
+	}
+	if port, err = line.OpenDevice(dev, baud); err != nil {
+		return nil, "", err
+	}
+	// An interrupt for each 14 bytes that arrive, and not for each 8: a 16550's FIFO has 16. Other chips refuse it.
+	_ = os.WriteFile("/sys/class/tty/"+name+"/rx_trig_bytes", []byte("14"), 0)
+	return port, fmt.Sprintf("%s, %d baud", name, baud), nil
+}
+
+// patientPort is a virtio-serial port that one controller after another uses. While nobody has the host's end, the
+// kernel lets writes wait, and reads end.
+type patientPort struct{ *os.File }
+
+func (p patientPort) Read(b []byte) (int, error) {
+	for {
+		n, err := p.File.Read(b)
+		if err != io.EOF {
+			return n, err
+		}
+		time.Sleep(50 * time.Millisecond)
 	}
 }
 
@@ -212,24 +252,22 @@ func loadModule(path string) error {
 	return fmt.Errorf("load kernel module %s: %w", filepath.Base(path), err)
 }
 
-// openPort opens the virtio-serial port of that name. The file is in blocking mode and so stays out of Go's poller, and
-// this process is the only one that holds it: a port whose used buffers are consumed by a poll in one holder leaves a
-// writer in another asleep for ever (lmb/vimto#29).
-func openPort(name string) (*os.File, error) {
-	var dev string
-	err := await("virtio-serial port "+name, func() bool {
-		names, _ := filepath.Glob("/sys/class/virtio-ports/*/name")
-		for _, n := range names {
-			if is(n, name) {
-				dev = filepath.Join("/dev", filepath.Base(filepath.Dir(n)))
-				return exists(dev)
-			}
+// virtioPort returns the device of the virtio-serial port of that name; empty if there is none yet.
+func virtioPort(name string) string {
+	names, _ := filepath.Glob("/sys/class/virtio-ports/*/name")
+	for _, n := range names {
+		dev := filepath.Join("/dev", filepath.Base(filepath.Dir(n)))
+		if is(n, name) && exists(dev) {
+			return dev
 		}
-		return false
-	})
-	if err != nil {
-		return nil, err
 	}
+	return ""
+}
+
+// openPort opens a virtio-serial port. The file is in blocking mode and so stays out of Go's poller, and this process
+// is the only one that holds it: a port whose used buffers are consumed by a poll in one holder leaves a writer in
+// another asleep for ever (lmb/vimto#29).
+func openPort(dev string) (*os.File, error) {
 	fd, err := unix.Open(dev, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open virtio-serial port %s: %w", dev, err)
@@ -291,12 +329,20 @@ func mountScratch(serial string) error {
 
 // await polls for a device; it is done before anything is measured.
 func await(what string, there func() bool) error {
+	if !appears(patience, there) {
+		return fmt.Errorf("%s did not appear within %v", what, patience)
+	}
+	return nil
+}
+
+// appears polls for as long as that, once at least.
+func appears(patience time.Duration, there func() bool) bool {
 	for end := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
 		if there() {
-			return nil
+			return true
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("%s did not appear within %v", what, patience)
+			return false
 		}
 	}
 }
