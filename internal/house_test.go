@@ -30,7 +30,8 @@ var ladder = []string{
 	"internal/plan",
 	"internal/lab/driver/all",
 	"internal/lab/driver/* internal/lab/envtest internal/lab/libvirttest",
-	"internal/lab/driver/qemu internal/lab/driver/ssh", // boot and reach the machines of other drivers
+	// They boot and reach the machines of other drivers.
+	"internal/lab/driver/qemu internal/lab/driver/serial internal/lab/driver/ssh",
 	"internal/lab/driver/remote",
 	"internal/lab/driver/folder internal/lab/driver/piped internal/lab/driver/wired internal/lab/medium " +
 		"internal/lab/rootfs internal/lab/vdisk",

@@ -12,8 +12,10 @@ import (
 	"github.com/u-root/u-root/pkg/cpio"
 
 	"tare/internal/lab/deploy"
+	"tare/internal/lab/deploy/agenttest"
 	"tare/internal/lab/env"
 	"tare/internal/lab/libvirttest"
+	"tare/internal/lab/medium"
 	"tare/internal/lab/microvm"
 	"tare/internal/sys/proc"
 )
@@ -208,5 +210,68 @@ func TestAttach(t *testing.T) {
 	}
 	if out := virshTest(t, d, "", "domstate", "web"); strings.TrimSpace(out) != "running" {
 		t.Errorf("the domain is %s", out)
+	}
+}
+
+// TestAttachBySerial enters domains that boot tare's medium, by the serial port that libvirt says, and leaves them as
+// they were: the agent waits for the next one.
+func TestAttachBySerial(t *testing.T) {
+	if testing.Short() {
+		t.Skip("domains are booted from a CD")
+	}
+	t.Parallel()
+	d := libvirttest.Shared(t)
+	kernel(t, microvm.Cloud)
+	kernels, err := microvm.Find("", "amd64", microvm.Cloud)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	iso := filepath.Join(dir, "medium.iso")
+	if _, err := medium.Write(t.Context(), iso, medium.Options{Agents: agenttest.Store(t, "linux/amd64"),
+		Kernel: kernels[0], Interpreted: true}); err != nil {
+		t.Fatal(err)
+	}
+	ports := map[string]*node{
+		"unix": el("serial", "type", "unix").with(el("source", "mode", "bind", "path", filepath.Join(dir, "line"))),
+		"pty":  el("serial", "type", "pty"),
+	}
+	for kind, port := range ports {
+		virshTest(t, d, el("domain", "type", "qemu").with(txt("name", kind), txt("memory", "256", "unit", "MiB"),
+			txt("vcpu", "1"), el("os").with(txt("type", "hvm", "machine", "q35"), el("boot", "dev", "cdrom")),
+			el("features").with(el("acpi"), el("apic")), el("cpu", "mode", "maximum"), el("devices").with(port,
+				el("disk", "type", "file", "device", "cdrom").with(el("source", "file", iso),
+					el("target", "dev", "sda", "bus", "sata"), el("readonly")))).String(), "create", "/dev/stdin")
+		defer virshTest(t, d, "", "destroy", kind)
+	}
+	for kind := range ports {
+		s := spec(d, "serial", "0", "wait", "5m")
+		s.Arg = kind
+		for range 2 { // the second one finds the agent that the first one left
+			o := options(t, s)
+			e, err := testDriver(t, d).Open(t.Context(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f := e.Facts()
+			if !strings.HasPrefix(f.Extra["domain.serial.0"], kind) || f.Settings["serial"] != "0" || !f.Emulated ||
+				f.Threads != 1 || f.Extra["line.kind"] == "" {
+				t.Errorf("facts: %+v", f)
+			}
+			conn, err := deploy.Attach(t.Context(), e, o.RunID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := trial(t, conn); err != nil {
+				t.Error(err)
+			}
+			conn.Close()
+			if err := e.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		if out := virshTest(t, d, "", "domstate", kind); strings.TrimSpace(out) != "running" {
+			t.Errorf("the domain is %s", out)
+		}
 	}
 }

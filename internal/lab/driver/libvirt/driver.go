@@ -7,6 +7,7 @@
 package libvirt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 
 	"tare/internal/lab/driver/folder"
 	"tare/internal/lab/driver/qemu"
+	"tare/internal/lab/driver/serial"
 	"tare/internal/lab/env"
 	"tare/internal/lab/microvm"
 	"tare/internal/sys/proc"
@@ -30,7 +32,7 @@ func Infos() []env.Info {
 	return []env.Info{{
 		Name: name, ArgDoc: "DOMAIN",
 		Doc: "A micro-VM made by libvirt for the run, with the agent as its first process; with a name, a domain " +
-			"that is running already, by ssh.",
+			"that is running already, by ssh or by its serial port.",
 		Settings: settings(), Mounts: mountKinds(),
 		Driver: driver{}, Probe: probe, Has: has, OpenTime: openTime, Reach: reach, FreeSpace: freeSpace, Clean: clean,
 	}}
@@ -48,7 +50,11 @@ const (
 	settingType     = "type"
 	settingFirmware = "firmware"
 	settingIO       = "io"
+	settingBus      = "bus"
 )
+
+// busVirtio is the bus of disks that guests of libvirt's usually have.
+const busVirtio = "virtio"
 
 // renamed are QEMU's settings that libvirt's users know by other names.
 var renamed = map[string]string{settingType: "accel", settingIO: "aio"}
@@ -83,6 +89,8 @@ func settings() []env.Setting {
 			Check: env.OneOf("bios", "efi")},
 		{Name: settingIO, Default: "threads", Doc: "How QEMU reads and writes the disk: threads, native or io_uring; " +
 			"native needs cache=none or directsync.", Check: env.OneOf("threads", "native", "io_uring")},
+		{Name: settingBus, Default: busVirtio, Doc: "What the disks are attached to: virtio, scsi (a controller " +
+			"virtio-scsi), sata or ide, which only machine=pc has.", Check: env.OneOf(busNames()...)},
 		{Name: "format", Default: "raw", Doc: "The disk's format: raw, qcow2, vdi, vmdk or vhd.",
 			Check: env.OneOf("raw", "qcow2", "vdi", "vmdk", "vhd")},
 	}
@@ -186,12 +194,16 @@ func (d driver) Open(ctx context.Context, o env.Options) (env.Env, error) {
 	if s.Settings, err = translate(o.Spec); err != nil {
 		return wrong(err, "tare list environments shows the settings and their values")
 	}
-	m := &manager{virsh: v, given: o.Settings, logs: d.logs}
+	m := &manager{virsh: v, given: o.Settings, logs: d.logs, bus: o.Get(settingBus, busVirtio)}
+	if err := checkBus(&o.Spec); err != nil {
+		return wrong(err, "bus=sata and bus=scsi work with every machine of x86_64")
+	}
 	if o.Get(settingFirmware, "bios") == "efi" {
 		m.firmware = "efi"
 	}
 	o.Spec = s
-	return qemu.Managed(m, qemu.ManagedOptions{Memory: d.memory, Packed: m.firmware != ""}).Open(ctx, o)
+	return qemu.Managed(m, qemu.ManagedOptions{Memory: d.memory, Packed: m.firmware != "",
+		Drivers: buses[m.bus].drivers}).Open(ctx, o)
 }
 
 // translate returns the settings of the driver qemu for those of a micro-VM here.
@@ -208,7 +220,7 @@ func translate(s env.Spec) (map[string]string, error) {
 			}
 		}
 		switch d.Name {
-		case settingURI, settingFirmware:
+		case settingURI, settingFirmware, settingBus:
 			continue
 		case settingType:
 			if v == typeQEMU {
@@ -234,7 +246,7 @@ func translate(s env.Spec) (map[string]string, error) {
 
 // Settings implements qemu.Manager.
 func (m *manager) Settings(shown map[string]string) map[string]string {
-	out := map[string]string{settingURI: m.uri, settingFirmware: "bios"}
+	out := map[string]string{settingURI: m.uri, settingFirmware: "bios", settingBus: cmp.Or(m.bus, busVirtio)}
 	if m.firmware != "" {
 		out[settingFirmware] = m.firmware
 	}
@@ -264,7 +276,12 @@ func madeOf(s env.Spec) (_ env.Spec, ok bool) {
 	return s, true
 }
 
-func openTime(s env.Spec) time.Duration { return qemu.Infos()[0].OpenTime(s) }
+func openTime(s env.Spec) time.Duration {
+	if s.Get(settingSerial, "") != "" {
+		return serial.Infos()[0].OpenTime(s)
+	}
+	return qemu.Infos()[0].OpenTime(s)
+}
 
 func freeSpace(s env.Spec, scratch string) env.FreeSpace {
 	made, ok := madeOf(s)
@@ -296,7 +313,7 @@ func checkBelongs(s *env.Spec) error {
 	if s.Arg != "" && !nameRE().MatchString(s.Arg) {
 		return fmt.Errorf("%q is not a domain's name that virsh takes", s.Arg)
 	}
-	return nil
+	return checkWay(s)
 }
 
 // running says why a domain is not running; nil if it is.

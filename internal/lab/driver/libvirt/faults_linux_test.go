@@ -60,16 +60,16 @@ func TestLibvirtdGone(t *testing.T) {
 	t.Parallel()
 	d := libvirttest.New(t)
 	kernel(t, microvm.Cloud)
-	o := options(t, spec(d, append(slices.Clone(small), "machine", "pc", "cache", "writethrough")...))
+	o := options(t, spec(d, append(slices.Clone(small), "machine", "pc", "cache", "writethrough", "bus", "scsi")...))
 	e, err := testDriver(t, d).Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer e.Close()
 	f := e.Facts()
-	for k, want := range map[string]string{"domain.type": "qemu", "domain.disk.0": "disk vda bus=virtio format=raw " +
+	for k, want := range map[string]string{"domain.type": "qemu", "domain.disk.0": "disk sda bus=scsi format=raw " +
 		"source=file cache=writethrough io=threads discard=ignore", "domain.cpus": "1", "domain.memory": "268435456",
-		"disk.cache": "direct=off,no-flush=off,guest-write-cache=off"} {
+		"domain.scsi": "virtio-scsi", "disk.cache": "direct=off,no-flush=off,guest-write-cache=off"} {
 		if f.Extra[k] != want {
 			t.Errorf("fact %s is %q, want %q", k, f.Extra[k], want)
 		}
@@ -111,6 +111,44 @@ func TestLibvirtdGone(t *testing.T) {
 	}
 }
 
+// TestBuses boots domains with disks on other controllers, one of them by UEFI.
+func TestBuses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("two domains are booted")
+	}
+	t.Parallel()
+	d := libvirttest.Shared(t)
+	kernel(t, microvm.Generic)
+	for _, c := range []struct{ machine, firmware, bus, disk string }{
+		{"pc", "bios", "ide", "disk hda bus=ide "}, {"q35", "efi", "sata", "disk sda bus=sata "},
+	} {
+		t.Run(c.bus, func(t *testing.T) {
+			t.Parallel()
+			o := options(t, spec(d, append(slices.Clone(small), "machine", c.machine, "firmware", c.firmware, "bus",
+				c.bus)...))
+			e, err := testDriver(t, d).Open(t.Context(), o)
+			if err != nil {
+				x, _ := errors.AsType[*env.OpenError](err)
+				t.Fatalf("%v\n%s", err, x.Evidence)
+			}
+			defer e.Close()
+			conn, err := deploy.Attach(t.Context(), e, o.RunID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			f, err := conn.Facts(t.Context())
+			if err != nil || !strings.HasPrefix(f.WorkFS, "ext4") || f.Extra["work.disk.name"] != "sda" {
+				t.Errorf("work is done on %q, disk %q: %v", f.WorkFS, f.Extra["work.disk.name"], err)
+			}
+			if x := e.Facts(); !strings.HasPrefix(x.Extra["domain.disk.0"], c.disk) || x.Settings["bus"] != c.bus ||
+				(x.Extra["domain.firmware"] == "efi") != (c.firmware == "efi") {
+				t.Errorf("facts: %+v", x)
+			}
+		})
+	}
+}
+
 // TestNameTaken meets a domain of the name that tare would use, and leaves it alone.
 func TestNameTaken(t *testing.T) {
 	d := libvirttest.Shared(t)
@@ -138,17 +176,30 @@ func TestNamedDomain(t *testing.T) {
 	defer virshTest(t, d, "", "destroy", "held")
 	virshTest(t, d, idle("awake", ""), "create", "/dev/stdin")
 	defer virshTest(t, d, "", "destroy", "awake")
+	ports := el("devices").with(el("serial", "type", "file").with(el("source", "path", t.TempDir()+"/said")),
+		el("serial", "type", "unix").with(el("source", "mode", "bind", "path", t.TempDir()+"/line"))).String()
+	virshTest(t, d, idle("mute", ports), "create", "/dev/stdin")
+	defer virshTest(t, d, "", "destroy", "mute")
 	for _, c := range []struct{ arg, setting, value, want, remedy string }{
 		{"asleep", "", "", "domain asleep is shut off, not running", "start asleep"},
 		{"held", "", "", "domain held is paused", "resume held"},
 		{"awake", "", "", "libvirt knows no address of awake", "ssh="},
+		{"awake", "serial", "0", "domain awake has no serial port 0", "mode='bind'"},
+		{"mute", "serial", "0", "serial port 0 of domain mute is of type file", "mode='bind'"},
+		{"mute", "serial", "1", "no guest within 1s", "tare guest media"},
+		{"asleep", "serial", "0", "domain asleep is shut off, not running", "start asleep"},
+		{"", "serial", "0", "serial= is for a domain that exists", ""},
 		{"--all", "", "", "is not a domain's name", ""},
 		{"awake", "memory", "1GiB", "memory= is for a micro-VM that tare makes", ""},
 		{"", "ssh", "localhost", "ssh= is for a domain that exists", ""},
+		{"", "bus", "ide", "bus=ide needs machine=pc", "bus=sata"},
 	} {
 		s := spec(d)
 		if s.Arg = c.arg; c.setting != "" {
 			s.Settings[c.setting] = c.value
+		}
+		if c.value == "1" {
+			s.Settings["wait"] = "1s"
 		}
 		_, err := testDriver(t, d).Open(t.Context(), options(t, s))
 		x, ok := errors.AsType[*env.OpenError](err)

@@ -21,7 +21,8 @@ const (
 	maxValue   = 200
 )
 
-// domainInfo is what a domain's XML says that matters to a measurement. Secrets, paths and addresses are not read.
+// domainInfo is what a domain's XML says that matters to a measurement. Secrets, paths and addresses are not read, but
+// for where serial ports end, which is no fact.
 type domainInfo struct {
 	Type   string `xml:"type,attr"`
 	Name   string `xml:"name"`
@@ -117,6 +118,18 @@ type domainInfo struct {
 				Queues string `xml:"queues,attr"`
 			} `xml:"driver"`
 		} `xml:"interface"`
+		Serials []struct {
+			Type   string `xml:"type,attr"`
+			Source struct {
+				Mode    string `xml:"mode,attr"`
+				Path    string `xml:"path,attr"`
+				Host    string `xml:"host,attr"`
+				Service string `xml:"service,attr"`
+			} `xml:"source"`
+			Target struct {
+				Port string `xml:"port,attr"`
+			} `xml:"target"`
+		} `xml:"serial"`
 		Controllers []struct {
 			Type  string `xml:"type,attr"`
 			Model string `xml:"model,attr"`
@@ -226,6 +239,9 @@ func (d *domainInfo) facts() map[string]string {
 	for i, x := range d.Devices.Folders[:min(len(d.Devices.Folders), maxDevices)] {
 		set("folder."+strconv.Itoa(i), cmp.Or(x.Driver.Type, "9p"), named("tag", x.Target.Dir),
 			named("accessmode", x.Mode), named("cache", x.Binary.Cache.Mode))
+	}
+	for i, x := range d.Devices.Serials[:min(len(d.Devices.Serials), maxDevices)] {
+		set("serial."+strconv.Itoa(i), x.Type, named("mode", x.Source.Mode))
 	}
 	for i, x := range d.Devices.Cards[:min(len(d.Devices.Cards), maxDevices)] {
 		set("nic."+strconv.Itoa(i), x.Model.Type, named("network", x.Type), named("driver", x.Driver.Name),

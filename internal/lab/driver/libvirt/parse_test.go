@@ -192,13 +192,14 @@ func TestDomainXML(t *testing.T) {
 		Folders: []mount.Folder{{Tag: "t", Path: "/p", Model: "mapped-xattr", Immediate: true},
 			{Tag: "v", Socket: "/s", Queue: "512"}},
 	}
-	text, err := domainXML(m, thisProcess("r"), newUUID(), sockets{"/c", "/w"}, "efi", true)
+	text, err := domainXML(m, thisProcess("r"), newUUID(), sockets{"/c", "/w"}, shape{"efi", "sata", true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{`<domain type="qemu">`, `<os firmware="efi">`, "/k&lt;&amp;&gt;&#34;",
 		`<model fallback="forbid">Haswell</model>`, `<feature policy="require" name="avx2"/>`,
 		`<feature policy="disable" name="rtm"/>`, `type="vpc" cache="none" io="native" discard="unmap"`,
+		`<target dev="sda" bus="sata"/>`, `<target dev="vda" bus="virtio"/>`, // it is read-only
 		`<disk type="block" device="disk">`, "<readonly/>", `accessmode="mapped" multidevs="remap" fmode="644"`,
 		`wrpolicy="immediate"`, `<source socket="/s"/>`, `<access mode="shared"/>`, `<model type="e1000"/>`,
 		`<seclabel type="static" model="dac" relabel="no">`, `run="r"`} {
@@ -214,10 +215,11 @@ func TestDomainXML(t *testing.T) {
 		func(m *qemu.Machine) { m.Disks = []qemu.Disk{{Driver: "vhdx"}} },
 		func(m *qemu.Machine) { m.Folders = []mount.Folder{{Model: "mapped-file"}} },
 		func(m *qemu.Machine) { m.Arch = "riscv64" },
+		func(m *qemu.Machine) { m.Disks = make([]qemu.Disk, 27) },
 	} {
 		x := *m
 		bad(&x)
-		if _, err := domainXML(&x, owner{}, "u", sockets{}, "", false); err == nil {
+		if _, err := domainXML(&x, owner{}, "u", sockets{}, shape{}); err == nil {
 			t.Error("a machine that libvirt cannot say was described")
 		}
 	}
@@ -225,18 +227,18 @@ func TestDomainXML(t *testing.T) {
 
 func TestSettings(t *testing.T) {
 	s := env.Spec{Name: "vm", Driver: name, Settings: map[string]string{"type": "qemu", "io": "native", "cache": "none",
-		"uri": systemURI, "firmware": "efi", "machine": "pc"}}
+		"uri": systemURI, "firmware": "efi", "machine": "pc", "bus": "ide"}}
 	got, err := translate(s)
 	if err != nil || !maps.Equal(got, map[string]string{"accel": "tcg", "aio": "native", "cache": "none",
 		"machine": "pc"}) {
 		t.Errorf("%v, %v", got, err)
 	}
-	m := &manager{virsh: virsh{uri: systemURI}, given: s.Settings, firmware: "efi"}
+	m := &manager{virsh: virsh{uri: systemURI}, given: s.Settings, firmware: "efi", bus: "ide"}
 	shown := m.Settings(map[string]string{"accel": "tcg", "aio": "native", "cache": "none", "tcg": "auto",
 		"machine": "pc",
 		"cpus":    "2"})
 	want := map[string]string{"type": "qemu", "io": "native", "cache": "none", "uri": systemURI, "firmware": "efi",
-		"machine": "pc", "cpus": "2"}
+		"machine": "pc", "cpus": "2", "bus": "ide"}
 	if !maps.Equal(shown, want) {
 		t.Errorf("shown are %v, want %v", shown, want)
 	}

@@ -26,6 +26,7 @@ import (
 type manager struct {
 	virsh
 	firmware string            // "" or "efi"
+	bus      string            // of the disks
 	given    map[string]string // settings, as the user wrote them
 	logs     string            // folder of libvirt's logs; "" for where it usually is
 }
@@ -67,7 +68,7 @@ func (m *manager) Start(ctx context.Context, machine *qemu.Machine) (_ *qemu.Run
 	}
 	d.release = release
 	s := sockets{filepath.Join(dir, "console"), filepath.Join(dir, "wire")}
-	text, err := domainXML(machine, thisProcess(machine.RunID), d.uuid, s, m.firmware, system(m.uri))
+	text, err := domainXML(machine, thisProcess(machine.RunID), d.uuid, s, shape{m.firmware, m.bus, system(m.uri)})
 	if err != nil {
 		return nil, &env.OpenError{Op: "describe domain", Err: err,
 			Remedy: "tare list environments shows the settings and their values"}

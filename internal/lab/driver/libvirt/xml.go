@@ -4,13 +4,15 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/xml"
-	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
 	"tare/internal/lab/driver/qemu"
+	"tare/internal/lab/env"
 	"tare/internal/lab/mount"
 	"tare/internal/measure/guestabi"
 )
@@ -74,8 +76,15 @@ func (n *node) write(b *bytes.Buffer, indent string) {
 // sockets are where the machine's serial port and its wire call.
 type sockets struct{ console, wire string }
 
+// shape is what a domain has besides what every micro-VM has.
+type shape struct {
+	firmware string // "" or "efi"
+	bus      string // of the disks
+	system   bool   // libvirtd is the machine's, and not the user's own
+}
+
 // domainXML describes a machine as a domain of libvirt.
-func domainXML(m *qemu.Machine, o owner, uuid string, s sockets, firmware string, system bool) ([]byte, error) {
+func domainXML(m *qemu.Machine, o owner, uuid string, s sockets, as shape) ([]byte, error) {
 	arch, err := archName(m.Arch)
 	if err != nil {
 		return nil, err
@@ -92,8 +101,12 @@ func domainXML(m *qemu.Machine, o owner, uuid string, s sockets, firmware string
 		el("channel", "type", "unix").with(el("source", "mode", "connect", "path", s.wire),
 			el("target", "type", "virtio", "name", guestabi.Port)),
 	)
-	for i, d := range m.Disks {
-		disk, err := diskNode(d, i)
+	if as.bus == "scsi" {
+		devices.with(el("controller", "type", "scsi", "model", "virtio-scsi")) // libvirt's own choice is an old LSI
+	}
+	used := map[string]int{}
+	for _, d := range m.Disks {
+		disk, err := diskNode(d, as.bus, used)
 		if err != nil {
 			return nil, err
 		}
@@ -110,8 +123,8 @@ func domainXML(m *qemu.Machine, o owner, uuid string, s sockets, firmware string
 		devices.with(el("interface", "type", "user").with(el("model", "type", m.NIC), el("rom", "enabled", "no")))
 	}
 	boot := el("os").with(txt("type", "hvm", "arch", arch, "machine", m.Board))
-	if firmware != "" {
-		boot.attrs = []string{"firmware", firmware}
+	if as.firmware != "" {
+		boot.attrs = []string{"firmware", as.firmware}
 		boot.with(el("firmware").with(el("feature", "enabled", "no", "name", "secure-boot")))
 	}
 	boot.with(txt("kernel", m.Kernel), txt("initrd", m.Initrd), txt("cmdline", m.Append))
@@ -134,7 +147,7 @@ func domainXML(m *qemu.Machine, o owner, uuid string, s sockets, firmware string
 	}
 	d.with(boot, features, cpu, el("clock", "offset", "utc"),
 		txt("on_poweroff", "destroy"), txt("on_reboot", "destroy"), txt("on_crash", "destroy"), devices)
-	if system {
+	if as.system {
 		// QEMU runs as this user, with no file's owner changed: by default libvirt gives all files to its own user, and
 		// afterwards to root, kernels in the user's cache included.
 		d.with(el("seclabel", "type", "static", "model", "dac", "relabel", "no").with(
@@ -191,8 +204,40 @@ func cpuNode(model string) (*node, error) {
 // formats are those of libvirt, by QEMU's names.
 var formats = map[string]string{"raw": "raw", "qcow2": "qcow2", "vdi": "vdi", "vmdk": "vmdk", "vpc": "vpc"}
 
-// diskNode is a virtual disk, the i-th.
-func diskNode(d qemu.Disk, i int) (*node, error) {
+// bus is what disks are attached to.
+type bus struct {
+	prefix  string   // of libvirt's names for the disks
+	most    int      // disks
+	drivers []string // kernel modules of the guest
+}
+
+// buses are those that libvirt can give to a disk in all its versions. NVMe is from libvirt 11.5 on only.
+var buses = map[string]bus{
+	busVirtio: {"vd", 26, nil},
+	"scsi":    {"sd", 26, []string{"virtio_scsi", "sd_mod"}},
+	"sata":    {"sd", 6, []string{"ahci", "sd_mod"}},
+	"ide":     {"hd", 4, []string{"ata_piix", "sd_mod"}},
+}
+
+func busNames() []string { return slices.Sorted(maps.Keys(buses)) }
+
+// checkBus says which machines do not have the bus of a spec.
+func checkBus(s *env.Spec) error {
+	if b := s.Get(settingBus, busVirtio); b == "ide" && s.Get("machine", "") != "pc" {
+		return fmt.Errorf("bus=%s needs machine=pc: other machines have no such controller", b)
+	}
+	return nil
+}
+
+// diskNode is a virtual disk. used counts the disks on each bus.
+func diskNode(d qemu.Disk, on string, used map[string]int) (*node, error) {
+	if on = cmp.Or(on, busVirtio); d.ReadOnly && on != "scsi" {
+		on = busVirtio // disks of SATA and IDE cannot be read-only
+	}
+	b, i := buses[on], used[on]
+	if used[on]++; i >= b.most {
+		return nil, fmt.Errorf("there are more than %d disks on the bus %s", b.most, on)
+	}
 	format, ok := formats[d.Driver]
 	if !ok {
 		return nil, fmt.Errorf("libvirt has no disks of format %s; use raw, qcow2, vdi, vmdk or vhd", d.Driver)
@@ -205,11 +250,8 @@ func diskNode(d qemu.Disk, i int) (*node, error) {
 		// The guest must see write errors, as in package qemu.
 		el("driver", "name", "qemu", "type", format, "cache", d.Cache, "io", d.AIO, "discard", d.Discard,
 			"error_policy", "report", "rerror_policy", "report"),
-		el("source", source, d.Path), el("target", "dev", "vd"+string(rune('a'+i%26)), "bus", "virtio"),
+		el("source", source, d.Path), el("target", "dev", b.prefix+string(rune('a'+i)), "bus", on),
 		txt("serial", d.Serial), el("alias", "name", qemu.AliasPrefix+d.ID))
-	if i >= 26 {
-		return nil, errors.New("there are more than 26 disks")
-	}
 	if d.ReadOnly {
 		n.with(el("readonly"))
 	}

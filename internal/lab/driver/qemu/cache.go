@@ -58,7 +58,8 @@ func (v *vm) readCaches() (map[string]cacheMode, error) {
 	for _, b := range blocks {
 		if c := b.Inserted; c != nil {
 			id := c.Node
-			if _, device, ok := strings.Cut(b.QDev, "/"+AliasPrefix); ok { // a manager names nodes as it likes
+			// A manager names nodes as it likes. QEMU says the name of a disk, or where a part of it is.
+			if _, device, ok := strings.Cut("/"+b.QDev, "/"+AliasPrefix); ok {
 				id, _, _ = strings.Cut(device, "/")
 			}
 			modes[id] = cacheMode{direct: c.Cache.Direct, noFlush: c.Cache.NoFlush, write: c.Cache.WriteBack}

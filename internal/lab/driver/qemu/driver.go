@@ -46,7 +46,8 @@ type driver struct {
 	programs string
 	// manager runs QEMU; nil if tare does.
 	manager Manager
-	packed  bool // boot the compressed kernel image
+	packed  bool     // boot the compressed kernel image
+	drivers []string // more kernel modules
 }
 
 // probe tells whether a guest of this machine's architecture can be booted.

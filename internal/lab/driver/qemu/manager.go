@@ -30,11 +30,13 @@ type Manager interface {
 type ManagedOptions struct {
 	Memory string // the file that records which accelerators work; "" means the user's
 	Packed bool   // boot the kernel's own image even if the CPU is emulated: firmware can start no other
+	// Drivers are the kernel modules that the guest needs besides those for disks by virtio.
+	Drivers []string
 }
 
 // Managed opens micro-VMs that a manager runs.
 func Managed(m Manager, o ManagedOptions) env.Driver {
-	return driver{manager: m, memory: o.Memory, packed: o.Packed}
+	return driver{manager: m, memory: o.Memory, packed: o.Packed, drivers: o.Drivers}
 }
 
 // Machine is a machine that is ready to be started.

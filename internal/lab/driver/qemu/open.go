@@ -76,6 +76,7 @@ func (b *boot) open(ctx context.Context) (*vm, error) {
 	if b.config, err = parse(&b.Spec); err != nil {
 		return nil, err
 	}
+	b.config.drivers = b.drivers
 	if b.second != nil {
 		b.config.drivers = b.second.modules
 	}
