@@ -31,6 +31,7 @@ type durabilityFlags struct {
 	control int
 	classes []string
 	faults  []string
+	by      string
 	seed    uint64
 	out     string
 	format  string
@@ -47,12 +48,17 @@ func (cmd *durabilityCommand) command() *cobra.Command {
 	f := &cmd.flags
 	c := &cobra.Command{
 		Use: "durability", Short: "Cut the power of a virtual machine and check whether acknowledged writes survived",
-		Long: `Serve a micro-VM's disk, let programs in it write and flush, cut the power at a random moment, boot again, and look for
-every record that was acknowledged before. Each class of promise gets a verdict: DISPROVED with the record that was lost,
-NOT DISPROVED with the number of cuts and the bound that follows, or UNTESTED. No verdict says "safe".
+		Long: `Serve the disk of a virtual machine, let programs in it write and flush, cut the power at a random moment, boot again, and
+look for every record that was acknowledged before. Each class of promise gets a verdict: DISPROVED with the record that
+was lost and the remedy, NOT DISPROVED with the number of cuts and the bound that follows, or UNTESTED. No verdict says
+"safe". It works with ` + strings.Join(cmd.cuttable(), ", ") + `, as far as tare makes the machine.
 
-Two controls check the test itself: with cache=unsafe, which ignores flushes, every cut must lose records, or the test
-has no power; with flushes passed on, no cut may lose any, or the test is not sound.
+Two controls check the test itself: with settings that ignore flushes, every cut must lose records, or the test has no
+power; with settings that pass them on, no cut may lose any, or the test is not sound.
+
+What ends first at a cut (--by): the disk, as when the host loses its power; the machine's process, killed (kill); or the
+machine, switched off by its product (poweroff: VBoxManage controlvm NAME poweroff). Then the disk loses what was not
+flushed.
 
 Classes: ` + strings.Join(classNames(), ", ") + `.
 Faults, in turn: drop (what was not flushed is gone), reorder (a random part of it is there), tear (writes are torn between
@@ -61,11 +67,12 @@ sectors).`,
 		RunE: func(c *cobra.Command, _ []string) error { return cmd.durability(c.Context()) },
 	}
 	fl := c.Flags()
-	fl.StringVarP(&f.env, "env", "e", "", "the environment: vm=qemu?cache=none")
+	fl.StringVarP(&f.env, "env", "e", "", "the environment: vm=qemu?cache=none, vb=virtualbox?controller=ide")
 	fl.IntVar(&f.cuts, "cuts", 20, "number of power cuts")
 	fl.IntVar(&f.control, "control", 2, "number of cuts of each control")
 	fl.StringSliceVar(&f.classes, "classes", nil, "classes to test [all]")
 	fl.StringSliceVar(&f.faults, "faults", nil, "faults, in turn [drop,reorder,tear]")
+	fl.StringVar(&f.by, "by", string(durability.ByDisk), "what ends first at a cut: disk, kill or poweroff")
 	fl.Uint64Var(&f.seed, "seed", 0, "seed of the moments, the faults and the data [random]")
 	fl.StringVarP(&f.out, "out", "o", "", "keep the ledger and the result in this new folder")
 	fl.StringVar(&f.format, "format", "text", "text or json")
@@ -78,6 +85,16 @@ func classNames() []string {
 	names := []string{}
 	for _, c := range work.Classes() {
 		names = append(names, c.String())
+	}
+	return names
+}
+
+// cuttable are the drivers whose machines can be tested.
+func (cmd *durabilityCommand) cuttable() (names []string) {
+	for _, d := range cmd.drivers.All() {
+		if d.Plug != nil {
+			names = append(names, d.Name)
+		}
 	}
 	return names
 }
@@ -99,7 +116,8 @@ func (cmd *durabilityCommand) durabilityOptions() (o durability.Options, err err
 			o.Spec.Get("disk", ""))
 	}
 	info, _ := cmd.drivers.Lookup(o.Spec.Driver)
-	o.Driver, o.Cuts, o.Control, o.Seed = info.Driver, f.cuts, f.control, f.seed
+	o.Info, o.Able, o.By = info, cmd.cuttable(), durability.By(f.by)
+	o.Cuts, o.Control, o.Seed = f.cuts, f.control, f.seed
 	if o.Seed == 0 {
 		o.Seed = rand.Uint64()
 	}
@@ -192,9 +210,9 @@ func (cmd *durabilityCommand) durabilityResult(r *durability.Result, dir, format
 }
 
 func (cmd *durabilityCommand) durabilityProgress(p *durability.Pulled) {
-	fmt.Fprintf(cmd.err, "cut %3d  %-16s cache=%-12s %-8s after %4.1f s: %4d acknowledged, %4d lost; %4d writes "+
+	fmt.Fprintf(cmd.err, "cut %3d  %-16s %-18s %-8s after %4.1f s: %4d acknowledged, %4d lost; %4d writes "+
 		"were not flushed; cycle %4.1f s\n",
-		p.Number, p.Target, p.Cache, p.Cut.Fault, p.After, p.Acknowledged, len(p.Losses), p.Cut.Pending, p.Took)
+		p.Number, p.Target, p.Settings, p.Cut.Fault, p.After, p.Acknowledged, len(p.Losses), p.Cut.Pending, p.Took)
 }
 
 // durabilityReport prints the verdicts.
@@ -226,6 +244,9 @@ func (cmd *durabilityCommand) durabilityReport(r *durability.Result) error {
 	}
 	for _, e := range r.Verdict.Evidence {
 		fmt.Fprintf(cmd.out, "  %s\n", e)
+	}
+	for _, s := range r.Verdict.Settings {
+		fmt.Fprintf(cmd.out, "  Why: %s. Remedy: %s.\n", s.Text, s.Remedy)
 	}
 	longest := 0.0
 	for i := range r.Pulls {

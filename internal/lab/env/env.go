@@ -196,6 +196,9 @@ type Info struct {
 	// names the environment, and no mount in it, takes them. It takes less than 2 s and changes nothing. It is nil if
 	// the driver's environments have none.
 	Declared func(ctx context.Context, s Spec) ([]Spec, error)
+	// Plug tells what one has to know to cut the power of a spec's machine; the error says which setting prevents that.
+	// It looks only at the spec. It is nil if the driver's machines use no disk that the caller serves.
+	Plug func(s Spec) (Plug, error)
 	// Clean finds what killed runs left behind and, unless dry, removes it. It returns one line for each thing found.
 	// It is nil if the driver leaves nothing that outlives tare.
 	Clean func(ctx context.Context, dry bool) ([]string, error)

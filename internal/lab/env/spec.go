@@ -30,6 +30,17 @@ func (s *Spec) Get(name, fallback string) string {
 	return fallback
 }
 
+// With is the spec with other values of some settings.
+func (s Spec) With(settings map[string]string) Spec {
+	all := maps.Clone(s.Settings)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, settings)
+	s.Settings = all
+	return s
+}
+
 // String returns the canonical text of everything but the name, with the settings sorted by name:
 // DRIVER[:ARG][?key=value&...]. NAME=TEXT parses to the same spec.
 func (s Spec) String() string {

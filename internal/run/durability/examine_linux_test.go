@@ -6,7 +6,6 @@ import (
 	"os"
 	"testing"
 
-	"tare/internal/lab/deploy"
 	"tare/internal/lab/env"
 	"tare/internal/record"
 )
@@ -20,18 +19,10 @@ func TestExamine(t *testing.T) {
 		t.Run(cache, func(t *testing.T) {
 			watcher(t) // a machine is not booted where nothing can be seen
 			o := vmOptions(t, cache)
-			v, err := o.Driver.Open(t.Context(),
+			v, s := opened(t, o.Info.Driver,
 				env.Options{Spec: o.Spec, RunID: o.RunID, Dir: o.Dir, Agents: o.Agents, Log: o.Log})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer v.Close()
-			s, err := deploy.Attach(t.Context(), v, o.RunID)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer s.Close()
 			e := record.Environment{Outside: v.Facts()}
+			var err error
 			if e.Inside, err = s.Facts(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"tare/internal/lab/deploy"
 	"tare/internal/lab/env"
 	"tare/internal/measure/guestabi"
+	"tare/internal/record"
 	"tare/internal/sys/nbd"
 	"tare/internal/sys/proc"
 )
@@ -35,16 +35,20 @@ func (e *UnmountableError) Error() string {
 
 func (e *UnmountableError) Unwrap() error { return e.Err }
 
-// machine is a micro-VM whose disk tare serves.
+// machine is a virtual machine whose disk tare serves.
 type machine struct {
 	*Options
-	cache string // of the environment; "" as its spec says
-	image string
-	disk  *nbd.Server
-	file  *bridge
-	env   env.Env
-	agent *deploy.Conn
-	dir   string // of this boot
+	spec   env.Spec // the test's, or a control's
+	target string   // what it is
+	plug   env.Plug
+	image  string
+	disk   *nbd.Server
+	file   *bridge
+	env    env.Env
+	agent  *deploy.Conn
+	dir    string // of this boot
+	// declared is what the machine's configuration says of a flush, once it has booted.
+	declared *record.Durability
 }
 
 // format makes a fresh disk.
@@ -57,13 +61,19 @@ func (m *machine) format(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("make disk: %w", err)
 	}
-	if err := errors.Join(f.Truncate(imageSize), f.Close()); err != nil {
+	var header []byte
+	if m.plug.Header != nil {
+		header = m.plug.Header(imageSize)
+	}
+	_, err = f.Write(header)
+	if err := errors.Join(err, f.Truncate(int64(len(header))+imageSize), f.Close()); err != nil {
 		return fmt.Errorf("make disk: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	_, err = proc.Run(ctx, nil, mkfs, "-q", "-F", "-t", "ext4", "-m", "0", "-E",
-		"lazy_itable_init=0,lazy_journal_init=0,nodiscard", m.image)
+	_, err = proc.Run(ctx, nil, mkfs, "-q", "-F", "-t", "ext4", "-m", "0", "-L", m.plug.Label, "-E",
+		fmt.Sprintf("lazy_itable_init=0,lazy_journal_init=0,nodiscard,offset=%d", len(header)), m.image,
+		fmt.Sprintf("%dk", imageSize>>10))
 	if err != nil {
 		return fmt.Errorf("make disk: %w", err)
 	}
@@ -72,7 +82,7 @@ func (m *machine) format(ctx context.Context) error {
 
 // boot serves the disk and boots the machine with it.
 func (m *machine) boot(ctx context.Context) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, bootTime)
+	ctx, cancel := context.WithTimeout(ctx, m.Info.Patience(m.spec, bootTime))
 	defer cancel()
 	dir, err := os.MkdirTemp(m.Dir, "boot-")
 	if err != nil {
@@ -88,14 +98,10 @@ func (m *machine) boot(ctx context.Context) (err error) {
 	if m.disk, err = nbd.Start(ctx, nbd.Options{Disk: m.image, Socket: socket, Volatile: true}); err != nil {
 		return err
 	}
-	spec := m.Spec
-	spec.Settings = map[string]string{}
-	maps.Copy(spec.Settings, m.Spec.Settings)
 	if m.file, err = openBridge(ctx, dir, socket); err != nil {
 		return err
 	}
-	spec.Settings["cache"] = m.cache
-	if m.env, err = m.Driver.Open(ctx, env.Options{Spec: spec, Scratch: m.file.path, RunID: m.RunID, Dir: dir,
+	if m.env, err = m.Info.Driver.Open(ctx, env.Options{Spec: m.spec, Scratch: m.file.path, RunID: m.RunID, Dir: dir,
 		Agents: m.Agents, Log: m.Log}); err != nil {
 		if o, ok := errors.AsType[*env.OpenError](err); ok &&
 			strings.Contains(string(o.Evidence), "mount scratch disk") {
@@ -103,8 +109,40 @@ func (m *machine) boot(ctx context.Context) (err error) {
 		}
 		return err
 	}
-	m.agent, err = deploy.Attach(ctx, m.env, m.RunID)
+	if m.agent, err = deploy.Attach(ctx, m.env, m.RunID); err != nil {
+		return err
+	}
+	if err := m.mount(ctx); err != nil {
+		return err
+	}
+	return m.declare(ctx)
+}
+
+// mount has the agent mount the disk where the machine has not.
+func (m *machine) mount(ctx context.Context) error {
+	if m.plug.Label == "" {
+		return nil
+	}
+	_, err := m.agent.Mount(ctx, &guestabi.Mount{Name: "disk", Dir: guestabi.Scratch, Type: "ext4",
+		Source: guestabi.ByLabel + m.plug.Label})
+	if _, refused := errors.AsType[*record.Failure](err); refused && ctx.Err() == nil {
+		return &UnmountableError{err}
+	}
 	return err
+}
+
+// declare reads the configuration of what is tested, once.
+func (m *machine) declare(ctx context.Context) error {
+	if m.declared != nil || m.target != Test {
+		return nil
+	}
+	inside, err := m.agent.FactsAt(ctx, guestabi.Scratch)
+	if err != nil {
+		return err
+	}
+	d := Declared(m.spec.Driver, &record.Environment{Outside: m.env.Facts(), Inside: inside})
+	m.declared = &d
+	return nil
 }
 
 // close ends the machine without a word to the guest, and then its disk.

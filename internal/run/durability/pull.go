@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"tare/internal/lab/env"
@@ -17,8 +19,9 @@ import (
 
 // Options say what to pull the plug of, and how often.
 type Options struct {
-	Driver env.Driver // of micro-VMs
-	Spec   env.Spec   // the environment; its disk is replaced by one that tare serves
+	Info   env.Info // the driver
+	Spec   env.Spec // the environment; its disk is replaced by one that tare serves
+	Able   []string // the drivers that can be tested, for the error of one that cannot
 	Agents env.Agents
 	RunID  string
 	Dir    string // existing private directory; its path must be short, because sockets are made below it
@@ -27,7 +30,8 @@ type Options struct {
 	Cuts    int
 	Classes []durability.Class
 	Faults  []nbd.Fault // in turn
-	Seed    uint64      // of the moments, the faults' choices and the data
+	By      By
+	Seed    uint64 // of the moments, the faults' choices and the data
 	// Control is the number of cuts of each control, at least 1.
 	Control int
 	// Told, where set, is called after each cut.
@@ -41,16 +45,16 @@ const (
 	// The cut comes when 1 to maxPending writes wait for a flush, but at most pendingTime later.
 	maxPending  = 6
 	pendingTime = 500 * time.Millisecond
-	// patience is how long all classes may take to be acknowledged once.
-	patience = time.Minute
-	findTime = time.Minute
+	// patience is how long all classes may take to be acknowledged once: an interpreted processor is slow.
+	patience = 3 * time.Minute
+	findTime = 3 * time.Minute
 )
 
 // Pulled is one cut and what came of it.
 type Pulled struct {
-	Target       string         `json:"target"` // "test", "positive control", "negative control"
-	Cache        string         `json:"cache"`
-	Number       int            `json:"cut"` // from 1, counted through all targets
+	Target       string         `json:"target"`   // "test", "positive control", "negative control"
+	Settings     string         `json:"settings"` // of the machine, as far as they decide: "cache=none"
+	Number       int            `json:"cut"`      // from 1, counted through all targets
 	Cut          nbd.Cut        `json:"pulled"`
 	After        float64        `json:"after"` // seconds from the first write to the cut
 	Took         float64        `json:"took"`  // seconds of the whole cycle: write, cut, boot, verify
@@ -74,10 +78,19 @@ func (p *Pulled) lost() bool {
 
 // Check says what is wrong with the options.
 func (o *Options) Check() error {
+	if o.Info.Plug == nil {
+		return fmt.Errorf("cut the power of %s: tare must serve the disk itself, which is possible with %s", o.Spec.Driver,
+			strings.Join(o.Able, ", "))
+	}
+	plug, err := o.Info.Plug(o.Spec)
 	switch {
-	case !microVM(o.Spec.Driver) || o.Spec.Arg != "":
-		return fmt.Errorf("cut the power of %s: only a micro-VM (qemu, libvirt) has a disk that tare can serve itself",
-			o.Spec.Driver)
+	case err != nil:
+		return fmt.Errorf("cut the power of %s: %w", o.Spec.Driver, err)
+	case !slices.Contains(Ways(), o.By):
+		return fmt.Errorf("%q is not one of %v", o.By, Ways())
+	case o.By == ByPowerOff && plug.PowerOff == nil:
+		return fmt.Errorf("a machine of %s cannot be switched off by its product's own means; use %s or %s", o.Spec.Driver,
+			ByDisk, ByKill)
 	case o.Cuts < 1 || o.Cuts > 10000 || o.Control < 1:
 		return fmt.Errorf("%d cuts are outside 1 to 10000, or %d of each control below 1", o.Cuts, o.Control)
 	case len(o.Classes) == 0 || len(o.Faults) == 0:
@@ -96,41 +109,48 @@ func Pull(ctx context.Context, o Options, ledger *Ledger) (r *Result, err error)
 		r.Stopped = err != nil
 		r.judge()
 	}()
-	r = &Result{Spec: o.Spec.String(), Seed: o.Seed, Cache: o.Spec.Get("cache", "writeback")}
+	plug, err := o.Info.Plug(o.Spec)
+	if err != nil {
+		return nil, err
+	}
+	r = &Result{Spec: o.Spec.String(), Seed: o.Seed, By: o.By, Settings: plug.Shown}
 	for _, c := range o.Classes {
 		r.Classes = append(r.Classes, c.String())
 	}
-	run := func(target, cache string, cuts int, faults []nbd.Fault) error {
-		pulls, err := o.series(ctx, ledger, target, cache, len(r.Pulls), cuts, faults)
+	run := func(target string, settings map[string]string, cuts int, faults []nbd.Fault) error {
+		m := &machine{Options: &o, spec: o.Spec.With(settings), target: target}
+		pulls, err := m.series(ctx, ledger, len(r.Pulls), cuts, faults)
 		r.Pulls = append(r.Pulls, pulls...)
+		if target == Test {
+			r.declared = m.declared
+		}
 		return err
 	}
-	if err := run(PositiveControl, "unsafe", o.Control, []nbd.Fault{nbd.Drop}); err != nil {
+	if err := run(PositiveControl, plug.Ignored, o.Control, []nbd.Fault{nbd.Drop}); err != nil {
 		return r, fmt.Errorf("%s: %w", PositiveControl, err)
 	}
-	if err := run(Test, r.Cache, o.Cuts, o.Faults); err != nil {
+	if err := run(Test, nil, o.Cuts, o.Faults); err != nil {
 		return r, err
 	}
 	// Loss in the test is the environment's only where tare itself loses nothing.
-	sound := "none"
-	if r.Cache == sound {
-		sound = "writethrough"
-	}
-	if err := run(NegativeControl, sound, o.Control, o.Faults); err != nil {
+	if err := run(NegativeControl, plug.Passed, o.Control, o.Faults); err != nil {
 		return r, fmt.Errorf("%s: %w", NegativeControl, err)
 	}
 	return r, nil
 }
 
 // series pulls the plug several times. The machine that verified one round writes the next, where nothing was lost.
-func (o *Options) series(ctx context.Context, ledger *Ledger, target, cache string, before, cuts int,
-	faults []nbd.Fault) (pulls []Pulled, err error) {
-	m := &machine{Options: o, cache: cache, image: filepath.Join(o.Dir, "disk-"+cache+".img")}
+func (m *machine) series(ctx context.Context, ledger *Ledger, before, cuts int, faults []nbd.Fault) (pulls []Pulled,
+	err error) {
+	if m.plug, err = m.Info.Plug(m.spec); err != nil {
+		return nil, err
+	}
+	m.image = filepath.Join(m.Dir, strings.ReplaceAll(m.target, " ", "-")+".img")
 	defer func() { err = errors.Join(err, m.close()) }()
-	rng := rand.New(rand.NewPCG(o.Seed, uint64(before)))
+	rng := rand.New(rand.NewPCG(m.Seed, uint64(before)))
 	rounds := roundsPerImage // on this image; the first is made fresh
 	for i := range cuts {
-		p := Pulled{Target: target, Cache: cache, Number: before + i + 1, ByClass: map[string]int{}}
+		p := Pulled{Target: m.target, Settings: m.plug.Shown, Number: before + i + 1, ByClass: map[string]int{}}
 		if rounds == roundsPerImage {
 			rounds = 0
 			if err := errors.Join(m.close(), m.format(ctx)); err != nil {
@@ -158,8 +178,8 @@ func (o *Options) series(ctx context.Context, ledger *Ledger, target, cache stri
 		}
 		p.Found, p.Losses, p.Took = len(found), Judge(acknowledged, found), time.Since(began).Seconds()
 		pulls = append(pulls, p)
-		if o.Told != nil {
-			o.Told(&p)
+		if m.Told != nil {
+			m.Told(&p)
 		}
 		if len(p.Losses) > 0 {
 			rounds = roundsPerImage // what is lost may take later rounds with it
@@ -218,7 +238,7 @@ func (m *machine) write(ctx context.Context, ledger *Ledger, p *Pulled, fault nb
 		return nil, err
 	}
 	p.After = time.Since(began).Seconds()
-	p.Cut, err = m.disk.CutAt(1+rng.IntN(maxPending), pendingTime, fault, seed)
+	p.Cut, err = m.cut(ctx, 1+rng.IntN(maxPending), fault, seed)
 	// The agent must have been given up before its connection can be closed.
 	err = errors.Join(err, m.env.Close())
 	<-over

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"tare/internal/lab/deploy"
 	"tare/internal/lab/deploy/agenttest"
 	"tare/internal/lab/driver/libvirt"
 	"tare/internal/lab/driver/qemu"
@@ -29,19 +30,44 @@ func vmOptions(t *testing.T, cache string) Options {
 		t.Skip("a machine is booted")
 	}
 	info := qemu.Infos()[0]
-	why := ""
+	need(t, probed(t, info), bridged())
+	return pullOptions(t, info, env.Spec{Name: "vm", Driver: "qemu",
+		Settings: map[string]string{"accel": "tcg", "memory": "256MiB", "cpus": "1", "cache": cache}})
+}
+
+// need ends a test where one of the reasons is not empty.
+func need(t *testing.T, reasons ...string) {
+	t.Helper()
+	for _, why := range reasons {
+		if why != "" && os.Getenv("TARE_REQUIRE") != "" {
+			t.Fatal(why)
+		} else if why != "" {
+			t.Skip(why)
+		}
+	}
+}
+
+// probed says why a driver does not work here.
+func probed(t *testing.T, info env.Info) string {
 	if status := info.Probe(t.Context()); !status.OK {
-		why = status.Detail + "; " + status.Remedy
-	} else if _, err := proc.LookPath(bridgeProgram); err != nil {
-		why = bridgeProgram + " is not installed"
+		return status.Detail + "; " + status.Remedy
+	}
+	return ""
+}
+
+// bridged says why no disk can be shown as a file.
+func bridged() string {
+	if _, err := proc.LookPath(bridgeProgram); err != nil {
+		return bridgeProgram + " is not installed"
 	} else if _, err := os.Stat("/dev/fuse"); err != nil {
-		why = "there is no /dev/fuse"
+		return "there is no /dev/fuse"
 	}
-	if why != "" && os.Getenv("TARE_REQUIRE") != "" {
-		t.Fatal(why)
-	} else if why != "" {
-		t.Skip(why)
-	}
+	return ""
+}
+
+// pullOptions cut the power of a machine once.
+func pullOptions(t *testing.T, info env.Info, spec env.Spec) Options {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "tare-cut-") // t.TempDir's is too long for a socket
 	if err != nil {
 		t.Fatal(err)
@@ -52,18 +78,32 @@ func vmOptions(t *testing.T, cache string) Options {
 		}
 	})
 	return Options{
-		Driver: info.Driver, Agents: agenttest.Store(t), RunID: "test-cut", Dir: dir,
-		Log: slog.New(slog.DiscardHandler),
-		Spec: env.Spec{Name: "vm", Driver: "qemu",
-			Settings: map[string]string{"accel": "tcg", "memory": "256MiB", "cpus": "1", "cache": cache}},
+		Info: info, Spec: spec, By: ByDisk, Faults: []nbd.Fault{nbd.Drop}, Agents: agenttest.Store(t), RunID: "test-cut", Dir: dir,
+		Log:     slog.New(slog.DiscardHandler),
 		Classes: durability.Classes(), Seed: 11, Cuts: 1, Control: 1,
 	}
+}
+
+// opened opens an environment until the test's end, and attaches to its agent.
+func opened(t *testing.T, d env.Driver, o env.Options) (env.Env, *deploy.Conn) {
+	t.Helper()
+	v, err := d.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { v.Close() })
+	s, err := deploy.Attach(t.Context(), v, o.RunID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return v, s
 }
 
 func pull(t *testing.T, o Options) *Result {
 	t.Helper()
 	o.Told = func(p *Pulled) {
-		t.Logf("%s cache=%s %s: %d acknowledged, %d lost, %d pending, %.1f s", p.Target, p.Cache, p.Cut.Fault,
+		t.Logf("%s %s %s: %d acknowledged, %d lost, %d pending, %.1f s", p.Target, p.Settings, p.Cut.Fault,
 			p.Acknowledged, len(p.Losses), p.Cut.Pending, p.Took)
 	}
 	ledger, err := CreateLedger(filepath.Join(o.Dir, "ledger"))
@@ -113,10 +153,9 @@ func TestPullByLibvirt(t *testing.T) {
 		}
 	})
 	d := libvirttest.New(t)
-	o.Driver = libvirt.Infos()[0].Driver
+	o.Info = libvirt.Infos()[0]
 	o.Spec = env.Spec{Name: "lv", Driver: "libvirt", Settings: map[string]string{"uri": d.URI, "type": "qemu",
 		"memory": "256MiB", "cpus": "1", "cache": "unsafe"}}
-	o.Faults = []nbd.Fault{nbd.Drop}
 	if r := pull(t, o); r.Verdict.Verdict != record.Disproved {
 		t.Errorf("cache=unsafe: %+v", r.Verdict)
 	}

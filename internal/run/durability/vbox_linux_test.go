@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"tare/internal/lab/deploy"
 	"tare/internal/lab/deploy/agenttest"
 	"tare/internal/lab/driver/virtualbox"
 	"tare/internal/lab/env"
@@ -22,18 +21,9 @@ func needVirtualBox(t *testing.T) (env.Info, map[string]string) {
 	if testing.Short() {
 		t.Skip("an interpreted machine is booted")
 	}
-	modules := os.Getenv("TARE_VBOXSF_MODULES")
 	info := virtualbox.Infos()[0]
-	status := info.Probe(t.Context())
-	if status.OK && modules == "" {
-		status = env.Status{Detail: "TARE_VBOXSF_MODULES names no folder", Remedy: "scripts/deps.sh vboxsf makes one"}
-	}
-	if why := status.Detail + "; " + status.Remedy; !status.OK && os.Getenv("TARE_REQUIRE") != "" {
-		t.Fatal(why)
-	} else if !status.OK {
-		t.Skip(why)
-	}
-	return info, map[string]string{"engine": "interpreter", "memory": "160MiB", "kernel": "cloud", "modules": modules}
+	need(t, probed(t, info))
+	return info, map[string]string{"engine": "interpreter", "memory": "160MiB", "kernel": "cloud"}
 }
 
 // TestVirtualBox asks the real product what a flush is worth on the disks of one machine: by its declaration, and by
@@ -41,6 +31,9 @@ func needVirtualBox(t *testing.T) (env.Info, map[string]string) {
 func TestVirtualBox(t *testing.T) {
 	info, settings := needVirtualBox(t)
 	watcher(t) // a machine is not booted where nothing can be seen
+	if settings["modules"] = os.Getenv("TARE_VBOXSF_MODULES"); settings["modules"] == "" {
+		need(t, "TARE_VBOXSF_MODULES names no folder; scripts/deps.sh vboxsf makes one")
+	}
 	disk := func(name string, pairs ...string) env.Spec {
 		s := env.Spec{Name: name, Driver: "disk", Settings: map[string]string{"size": "64MiB"}}
 		for i := 0; i < len(pairs); i += 2 {
@@ -62,16 +55,7 @@ func TestVirtualBox(t *testing.T) {
 			{Name: "share", Driver: "vboxsf"},
 		},
 	}
-	v, err := info.Driver.Open(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer v.Close()
-	s, err := deploy.Attach(t.Context(), v, o.RunID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	v, s := opened(t, info.Driver, o)
 	if f := v.Facts(); !f.Emulated || !strings.Contains(f.Hypervisor, "IEM") {
 		t.Errorf("the guest's code is interpreted, and the facts say %q, emulated %v", f.Hypervisor, f.Emulated)
 	}
@@ -113,5 +97,27 @@ func TestVirtualBox(t *testing.T) {
 			w.seen == ClassIgnores && watched.Class != ClassIgnores {
 			t.Errorf("%s: want %+v; declared %+v, watched %+v, %v", m.Name, w, known, watched, err)
 		}
+	}
+}
+
+// TestPullByVirtualBox cuts the power of machines of the real product: one that ignores flushes loses what was
+// acknowledged, one that was told not to loses nothing.
+func TestPullByVirtualBox(t *testing.T) {
+	info, settings := needVirtualBox(t)
+	need(t, bridged())
+	settings["controller"] = os.Getenv("DUR_C")
+	if s := os.Getenv("DUR_I"); s != "" {
+		settings["ignore_flush"] = s
+	}
+	if s := os.Getenv("DUR_F"); s != "" {
+		settings["format"] = s
+	}
+	o := pullOptions(t, info, env.Spec{Name: "vb", Driver: vbox, Settings: settings})
+	o.By = By(os.Getenv("DUR_B"))
+	o.Log = slog.Default()
+	r := pull(t, o)
+	t.Logf("%+v", r.Verdict)
+	for _, row := range r.Rows {
+		t.Logf("%+v", row)
 	}
 }

@@ -28,11 +28,12 @@ const layerDisk = "the virtual disk's server (the host's own disk was not tested
 
 // Result is what pulling the plug showed.
 type Result struct {
-	Spec    string   `json:"spec"`
-	Cache   string   `json:"cache"`
-	Seed    uint64   `json:"seed"`
-	Classes []string `json:"classes"`
-	Pulls   []Pulled `json:"pulls"`
+	Spec     string   `json:"spec"`
+	Settings string   `json:"settings"` // those that decide: "cache=none"
+	By       By       `json:"by"`
+	Seed     uint64   `json:"seed"`
+	Classes  []string `json:"classes"`
+	Pulls    []Pulled `json:"pulls"`
 	// Power says that the positive control lost records in every cut. Without it the test says nothing.
 	Power bool `json:"power"`
 	// Sound says that the negative control lost none. Without it a loss may be tare's own.
@@ -41,6 +42,8 @@ type Result struct {
 	Stopped bool              `json:"stopped,omitempty"`
 	Rows    []Row             `json:"rows"`    // one for each class
 	Verdict record.Durability `json:"verdict"` // of all classes together
+
+	declared *record.Durability // what the configuration says; nil if that is not known
 }
 
 // Row is the verdict on one class of the test.
@@ -92,6 +95,16 @@ func (r *Result) has(target string) bool {
 	return slices.ContainsFunc(r.Pulls, func(p Pulled) bool { return p.Target == target })
 }
 
+// controlled names the settings of a control, in brackets.
+func (r *Result) controlled(target string) string {
+	for i := range r.Pulls {
+		if p := &r.Pulls[i]; p.Target == target {
+			return " (" + p.Settings + ")"
+		}
+	}
+	return ""
+}
+
 // lostInControl tells whether a class lost records where flushes are ignored.
 func (r *Result) lostInControl(class string) bool {
 	return slices.ContainsFunc(r.Pulls, func(p Pulled) bool {
@@ -109,13 +122,16 @@ func (r *Result) verdict(cuts int, broken []string) record.Durability {
 		d.Text = fmt.Sprintf("stopped before the end: the environment had %d cuts, and the controls are not complete",
 			cuts)
 	case !r.Power:
-		d.Text = "this test has no power here: with cache=unsafe, which ignores flushes, a cut lost nothing"
+		d.Text = "this test has no power here: with flushes ignored" + r.controlled(PositiveControl) + " a cut lost nothing"
 	case !r.Sound:
 		d.Text = "this test is not sound here: it lost records although every flush was passed on, so a loss says " +
 			"nothing about the environment"
 	case len(broken) > 0:
 		d.Verdict, d.Class, d.Evidence = record.Disproved, ClassIgnores, broken
 		d.Text = "acknowledged records were gone after a cut of the power"
+		if r.declared != nil {
+			d.Settings = r.declared.Settings
+		}
 	case unpromised && !kept:
 		d.Text = "only records that POSIX does not promise were lost, and no others were tested: that disproves nothing"
 	case !kept:

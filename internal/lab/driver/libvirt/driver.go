@@ -35,7 +35,16 @@ func Infos() []env.Info {
 			"that is running already, by ssh or by its serial port.",
 		Settings: settings(), Mounts: mountKinds(),
 		Driver: driver{}, Probe: probe, Has: has, OpenTime: openTime, Reach: reach, FreeSpace: freeSpace, Clean: clean,
+		Plug: plug,
 	}}
+}
+
+// plug is that of QEMU's machines, for those that are made.
+func plug(s env.Spec) (env.Plug, error) {
+	if s.Arg != "" {
+		return env.Plug{}, errors.New("a domain that exists is not changed; leave out its name")
+	}
+	return qemu.Infos()[0].Plug(s)
 }
 
 // The two types of domains.

@@ -35,7 +35,21 @@ func Infos() []env.Info {
 		OpenTime:  openTime,
 		Reach:     reach,
 		FreeSpace: ownDiskSpace,
+		Plug:      plug,
 	}}
+}
+
+// plug is for tests that cut the power: the cache mode decides what a flush is worth.
+func plug(s env.Spec) (env.Plug, error) {
+	cache, passed := s.Get("cache", "writeback"), "none"
+	if cache == passed {
+		passed = "writethrough"
+	}
+	return env.Plug{
+		Shown:   "cache=" + cache,
+		Ignored: map[string]string{"cache": "unsafe"},
+		Passed:  map[string]string{"cache": passed},
+	}, nil
 }
 
 // driver opens micro-VMs. Its fields are for tests; empty fields mean the user's own folders.

@@ -58,6 +58,7 @@ type disk struct {
 	lun   int
 	path  string // what is attached
 	data  string // the file that holds the guest's blocks
+	given string // such a file that the caller serves; "" if the disk is made here
 }
 
 // place is the arguments of storageattach for a LUN of the disk's controller.

@@ -32,6 +32,7 @@ func Infos() []env.Info {
 		OpenTime:  openTime,
 		FreeSpace: ownDiskSpace,
 		Clean:     clean,
+		Plug:      plug,
 	}}
 }
 

@@ -103,7 +103,10 @@ func (b *boot) scratch() *disk {
 // disks are the machine's disks, the scratch disk first.
 func (b *boot) disks() []*disk {
 	if b.allDisks == nil {
-		if b.config.disk > 0 {
+		if b.Scratch != "" {
+			b.allDisks = append(b.allDisks, &disk{drive: b.config.drive, label: servedLabel, size: b.servedSize,
+				given: b.Scratch})
+		} else if b.config.disk > 0 {
 			b.allDisks = append(b.allDisks, &disk{drive: b.config.drive, label: scratchLabel, size: b.config.disk})
 		}
 		for i := range b.mounts {

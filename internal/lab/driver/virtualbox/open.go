@@ -81,6 +81,8 @@ type boot struct {
 	kernel  microvm.Kernel
 	written medium.Written
 	mounts  []mounted
+	// servedSize is that of the disk that the caller serves, in bytes of the guest's.
+	servedSize int64
 	// allDisks is for method disks.
 	allDisks []*disk
 	vm       *vm
@@ -102,6 +104,9 @@ func (b *boot) open(ctx context.Context) (*vm, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	if err := b.sizeServed(); err != nil {
+		return nil, err
+	}
 	b.op, b.remedy = "find VirtualBox", installRemedy
 	p, err := find(b.config.root)
 	if err != nil {
@@ -118,7 +123,7 @@ func (b *boot) open(ctx context.Context) (*vm, error) {
 		return nil, err
 	}
 	b.op, b.remedy = "start VirtualBox's service", "root= needs a root user, and util-linux (unshare, nsenter)"
-	if b.session, err = p.open(ctx, b.RunID, b.dir); err != nil {
+	if b.session, err = p.open(ctx, b.RunID, b.places()...); err != nil {
 		return nil, err
 	}
 	if b.version, err = b.session.version(ctx); err != nil {
@@ -270,7 +275,13 @@ func (b *boot) assemble(ctx context.Context) error {
 		if d.path != "" {
 			continue // it was made before
 		}
-		if err := d.make(ctx, b.session, b.dir); err != nil {
+		err := error(nil)
+		if d.given != "" {
+			err = d.found(b.session, d.given, b.dir)
+		} else {
+			err = d.make(ctx, b.session, b.dir)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -311,7 +322,7 @@ func (b *boot) learn() error {
 		b.extra["virtualbox.launcher"] = launcherFact
 	}
 	for _, d := range b.disks() {
-		if d == b.scratch() {
+		if d == b.scratch() || d.given != "" {
 			b.extra["disk.image"], b.extra["disk.controller"] = d.data, d.controller
 		}
 	}

@@ -230,6 +230,11 @@ func (v *vm) reconnectLine(ctx context.Context) error {
 func (b *boot) discard(ctx context.Context) error {
 	b.vm.kill()
 	b.session.run(ctx, "discardstate", b.vm.name) // it may have none
+	for _, d := range b.disks() {
+		if d.given != "" { // else it would be deleted with the machine
+			b.session.run(ctx, append(append([]string{"storageattach", b.vm.name}, d.place()...), "--medium", none)...)
+		}
+	}
 	_, err := b.session.run(ctx, "unregistervm", b.vm.name, "--delete")
 	for _, d := range b.disks() {
 		d.path, d.data = "", ""

@@ -1,0 +1,62 @@
+package durability
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+
+	"tare/internal/lab/env"
+	"tare/internal/sys/nbd"
+)
+
+// By is what ends first when the power is cut. What was not flushed by then is what the disk loses.
+type By string
+
+// The ways to cut the power.
+const (
+	ByDisk     By = "disk"     // the disk, and then the machine: the host loses its power
+	ByKill     By = "kill"     // the machine's process is killed, and then the host loses its power
+	ByPowerOff By = "poweroff" // the product switches the machine off, and then the host loses its power
+)
+
+// Ways lists them all.
+func Ways() []By { return []By{ByDisk, ByKill, ByPowerOff} }
+
+// cut ends disk and machine. With the disk going first, that is when so many writes wait for a flush.
+func (m *machine) cut(ctx context.Context, pending int, fault nbd.Fault, seed uint64) (nbd.Cut, error) {
+	switch m.By {
+	case ByDisk:
+		return m.disk.CutAt(pending, pendingTime, fault, seed)
+	case ByKill:
+		if err := kill(m.env); err != nil {
+			return nbd.Cut{}, err
+		}
+	case ByPowerOff:
+		if err := m.plug.PowerOff(ctx, m.env); err != nil {
+			return nbd.Cut{}, err
+		}
+	}
+	// All its processes have ended when it is closed.
+	err := m.env.Close()
+	cut, cutErr := m.disk.CutAt(0, 0, fault, seed)
+	return cut, errors.Join(err, cutErr)
+}
+
+// kill kills the machine's processes, the last first: those before it may only wait for it.
+func kill(e env.Env) error {
+	h, ok := e.(env.HostProcesses)
+	if !ok {
+		return errors.New("kill the machine's process: it has none on this machine")
+	}
+	for _, pid := range slices.Backward(h.Processes()) {
+		p, err := os.FindProcess(pid)
+		if err == nil {
+			err = p.Kill()
+		}
+		if err != nil && !errors.Is(err, os.ErrProcessDone) {
+			return err
+		}
+	}
+	return nil
+}
