@@ -3,6 +3,7 @@ package durability
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 
@@ -23,12 +24,26 @@ const (
 // Ways lists them all.
 func Ways() []By { return []By{ByDisk, ByKill, ByPowerOff} }
 
+// cuts are n cuts in words.
+func (b By) cuts(n int) string {
+	s := fmt.Sprintf("%d cuts of the power", n)
+	switch b {
+	case ByKill:
+		s += " (each after the machine's process was killed)"
+	case ByPowerOff:
+		s += " (each after the product had switched the machine off)"
+	}
+	return s
+}
+
 // cut ends disk and machine. With the disk going first, that is when so many writes wait for a flush.
 func (m *machine) cut(ctx context.Context, pending int, fault nbd.Fault, seed uint64) (nbd.Cut, error) {
 	switch m.By {
 	case ByDisk:
 		return m.disk.CutAt(pending, pendingTime, fault, seed)
 	case ByKill:
+		// The file that shows the disk is flushed as the process that had it open ends (FUSE's FLUSH).
+		m.disk.IgnoreFlushes()
 		if err := kill(m.env); err != nil {
 			return nbd.Cut{}, err
 		}

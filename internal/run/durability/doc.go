@@ -6,7 +6,8 @@
 // that were tried and down to the layer at which the plug was pulled. A test that finds no loss where flushes are known
 // to be ignored has no power, and then nothing it says counts.
 //
-// Pull serves a micro-VM's disk itself (package nbd) and pulls its plug: what it judges is the guest's kernel and file
-// system, the virtual controller and the hypervisor, but not the host's own disk. The list of what was acknowledged is
-// kept by the controller, on stable storage, and closed before the plug is pulled.
+// Pull serves a virtual machine's disk itself (package nbd) and pulls its plug: what it judges is the guest's kernel
+// and file system, the virtual controller and the hypervisor, but not the host's own disk. The list of what was
+// acknowledged is kept by the controller, on stable storage, and closed before the plug is pulled. What a driver's
+// machines need for it is an env.Plug.
 package durability

@@ -46,8 +46,8 @@ const (
 	maxPending  = 6
 	pendingTime = 500 * time.Millisecond
 	// patience is how long all classes may take to be acknowledged once: an interpreted processor is slow.
-	patience = 3 * time.Minute
-	findTime = 3 * time.Minute
+	patience = 5 * time.Minute
+	findTime = 5 * time.Minute
 )
 
 // Pulled is one cut and what came of it.
@@ -79,8 +79,8 @@ func (p *Pulled) lost() bool {
 // Check says what is wrong with the options.
 func (o *Options) Check() error {
 	if o.Info.Plug == nil {
-		return fmt.Errorf("cut the power of %s: tare must serve the disk itself, which is possible with %s", o.Spec.Driver,
-			strings.Join(o.Able, ", "))
+		return fmt.Errorf("cut the power of %s: tare must serve the disk itself, which is possible with %s",
+			o.Spec.Driver, strings.Join(o.Able, ", "))
 	}
 	plug, err := o.Info.Plug(o.Spec)
 	switch {
@@ -89,8 +89,8 @@ func (o *Options) Check() error {
 	case !slices.Contains(Ways(), o.By):
 		return fmt.Errorf("%q is not one of %v", o.By, Ways())
 	case o.By == ByPowerOff && plug.PowerOff == nil:
-		return fmt.Errorf("a machine of %s cannot be switched off by its product's own means; use %s or %s", o.Spec.Driver,
-			ByDisk, ByKill)
+		return fmt.Errorf("a machine of %s cannot be switched off by its product's own means; use %s or %s",
+			o.Spec.Driver, ByDisk, ByKill)
 	case o.Cuts < 1 || o.Cuts > 10000 || o.Control < 1:
 		return fmt.Errorf("%d cuts are outside 1 to 10000, or %d of each control below 1", o.Cuts, o.Control)
 	case len(o.Classes) == 0 || len(o.Faults) == 0:

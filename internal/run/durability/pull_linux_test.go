@@ -78,7 +78,8 @@ func pullOptions(t *testing.T, info env.Info, spec env.Spec) Options {
 		}
 	})
 	return Options{
-		Info: info, Spec: spec, By: ByDisk, Faults: []nbd.Fault{nbd.Drop}, Agents: agenttest.Store(t), RunID: "test-cut", Dir: dir,
+		Info: info, Spec: spec, By: ByDisk, Faults: []nbd.Fault{nbd.Drop}, Agents: agenttest.Store(t),
+		RunID: "test-cut", Dir: dir,
 		Log:     slog.New(slog.DiscardHandler),
 		Classes: durability.Classes(), Seed: 11, Cuts: 1, Control: 1,
 	}
@@ -106,7 +107,7 @@ func pull(t *testing.T, o Options) *Result {
 		t.Logf("%s %s %s: %d acknowledged, %d lost, %d pending, %.1f s", p.Target, p.Settings, p.Cut.Fault,
 			p.Acknowledged, len(p.Losses), p.Cut.Pending, p.Took)
 	}
-	ledger, err := CreateLedger(filepath.Join(o.Dir, "ledger"))
+	ledger, err := CreateLedger(filepath.Join(t.TempDir(), "ledger"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,9 +118,6 @@ func pull(t *testing.T, o Options) *Result {
 	if err := ledger.Close(); err != nil {
 		t.Error(err)
 	}
-	if !r.Power || !r.Sound {
-		t.Errorf("power %v, sound %v", r.Power, r.Sound)
-	}
 	return r
 }
 
@@ -129,8 +127,8 @@ func TestPull(t *testing.T) {
 	o := vmOptions(t, "none")
 	o.Faults = []nbd.Fault{nbd.Tear}
 	r := pull(t, o)
-	if r.Verdict.Verdict != record.NotDisproved || r.Verdict.Class != ClassFlushes {
-		t.Errorf("cache=none: %+v", r.Verdict)
+	if !r.Power || !r.Sound || r.Verdict.Verdict != record.NotDisproved || r.Verdict.Class != ClassFlushes {
+		t.Errorf("cache=none: power %v, sound %v, %+v", r.Power, r.Sound, r.Verdict)
 	}
 	for _, row := range r.Rows {
 		if row.Acknowledged == 0 || row.Lost != 0 {
@@ -139,7 +137,7 @@ func TestPull(t *testing.T) {
 	}
 }
 
-// TestPullByLibvirt pulls the plug of a machine that libvirt ignores the flushes of.
+// TestPullByLibvirt pulls the plug of a machine that libvirt ignores the flushes of, after its process was killed.
 func TestPullByLibvirt(t *testing.T) {
 	o := vmOptions(t, "unsafe")
 	// The disk is a file by FUSE, which libvirtd must see in its own mount namespace.
@@ -156,7 +154,9 @@ func TestPullByLibvirt(t *testing.T) {
 	o.Info = libvirt.Infos()[0]
 	o.Spec = env.Spec{Name: "lv", Driver: "libvirt", Settings: map[string]string{"uri": d.URI, "type": "qemu",
 		"memory": "256MiB", "cpus": "1", "cache": "unsafe"}}
-	if r := pull(t, o); r.Verdict.Verdict != record.Disproved {
-		t.Errorf("cache=unsafe: %+v", r.Verdict)
+	o.By = ByKill
+	r := pull(t, o)
+	if !r.Power || !r.Sound || r.Verdict.Verdict != record.Disproved || len(r.Verdict.Settings) != 1 {
+		t.Errorf("cache=unsafe: power %v, sound %v, %+v", r.Power, r.Sound, r.Verdict)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"tare/internal/lab/deploy/agenttest"
 	"tare/internal/lab/driver/virtualbox"
 	"tare/internal/lab/env"
+	"tare/internal/measure/workload/durability"
 	"tare/internal/record"
 )
 
@@ -100,24 +101,30 @@ func TestVirtualBox(t *testing.T) {
 	}
 }
 
-// TestPullByVirtualBox cuts the power of machines of the real product: one that ignores flushes loses what was
-// acknowledged, one that was told not to loses nothing.
+// TestPullByVirtualBox cuts the power of machines of the real product. Its IDE controller ignores flushes unless it is
+// told not to, so what was acknowledged is lost when the process is killed. Switched off it flushes its disks: that way
+// the test has no power, and says so.
 func TestPullByVirtualBox(t *testing.T) {
 	info, settings := needVirtualBox(t)
 	need(t, bridged())
-	settings["controller"] = os.Getenv("DUR_C")
-	if s := os.Getenv("DUR_I"); s != "" {
-		settings["ignore_flush"] = s
-	}
-	if s := os.Getenv("DUR_F"); s != "" {
-		settings["format"] = s
-	}
+	settings["controller"] = "ide"
 	o := pullOptions(t, info, env.Spec{Name: "vb", Driver: vbox, Settings: settings})
-	o.By = By(os.Getenv("DUR_B"))
-	o.Log = slog.Default()
+	o.Classes = []durability.Class{durability.Append, durability.Rename}
+	o.By = ByKill
 	r := pull(t, o)
-	t.Logf("%+v", r.Verdict)
-	for _, row := range r.Rows {
-		t.Logf("%+v", row)
+	if !r.Power || !r.Sound || r.Verdict.Verdict != record.Disproved || len(r.Verdict.Settings) != 1 ||
+		r.Verdict.Settings[0].Code != "vbox-sync-flush-ignored" {
+		t.Errorf("%s: power %v, sound %v, %+v", o.By, r.Power, r.Sound, r.Verdict)
+	}
+	o.By = ByPowerOff
+	r = pull(t, o)
+	if r.Power || !r.Sound || r.Verdict.Verdict != record.Untested ||
+		!strings.Contains(r.Verdict.Text, "closes its disks") {
+		t.Errorf("%s: power %v, sound %v, %+v", o.By, r.Power, r.Sound, r.Verdict)
+	}
+	for _, p := range r.Pulls {
+		if p.Acknowledged == 0 || len(p.Losses) > 0 || p.Cut.Pending > 0 {
+			t.Errorf("%s: %+v", o.By, p)
+		}
 	}
 }

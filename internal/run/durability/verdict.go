@@ -122,7 +122,12 @@ func (r *Result) verdict(cuts int, broken []string) record.Durability {
 		d.Text = fmt.Sprintf("stopped before the end: the environment had %d cuts, and the controls are not complete",
 			cuts)
 	case !r.Power:
-		d.Text = "this test has no power here: with flushes ignored" + r.controlled(PositiveControl) + " a cut lost nothing"
+		d.Text = "this test has no power here: with flushes ignored" + r.controlled(PositiveControl) +
+			" a cut lost nothing"
+		if r.By == ByPowerOff {
+			d.Text += ", because a product that switches a machine off closes its disks, and they are flushed then; " +
+				"--by disk and --by kill show what a guest's flush is worth"
+		}
 	case !r.Sound:
 		d.Text = "this test is not sound here: it lost records although every flush was passed on, so a loss says " +
 			"nothing about the environment"
@@ -143,8 +148,8 @@ func (r *Result) verdict(cuts int, broken []string) record.Durability {
 			what = "record that POSIX promises"
 		}
 		d.Verdict, d.Class, d.Layer, d.Bound = record.NotDisproved, ClassFlushes, layerDisk, bound(cuts)
-		d.Text = fmt.Sprintf("no %s was lost in %d cuts of the power; with 95 %% confidence at most %.3g %% of all "+
-			"such cuts lose one", what, cuts, 100*d.Bound)
+		d.Text = fmt.Sprintf("no %s was lost in %s; with 95 %% confidence at most %.3g %% of all such cuts lose one",
+			what, r.By.cuts(cuts), 100*d.Bound)
 	}
 	return d
 }

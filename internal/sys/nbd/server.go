@@ -138,6 +138,17 @@ func (s *Server) CutAt(pending int, wait time.Duration, fault Fault, seed uint64
 	return c, nil
 }
 
+// IgnoreFlushes has a volatile cache ignore flushes from now on, before a cut: those of whatever closes the disk after
+// the machine that used it was killed are not the machine's.
+func (s *Server) IgnoreFlushes() {
+	if s.cache == nil {
+		return
+	}
+	s.cache.mu.Lock()
+	defer s.cache.mu.Unlock()
+	s.cache.deaf = true
+}
+
 func (s *Server) hangUp() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -179,6 +179,28 @@ func TestCutDropsWhatNoFlushCovers(t *testing.T) {
 	}
 }
 
+// TestIgnoreFlushes loses what was flushed after it.
+func TestIgnoreFlushes(t *testing.T) {
+	s, c, disk := start(t, true, 0)
+	write(t, c, filled(1, 4096), 0)
+	if err := c.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	s.IgnoreFlushes()
+	write(t, c, filled(2, 4096), 0)
+	_, err := c.WriteFUA(filled(3, 512), 65536)
+	if err := errors.Join(err, c.Flush()); err != nil {
+		t.Fatal(err)
+	}
+	cut, err := s.CutAt(0, 0, Drop, 7)
+	if err != nil || cut.Pending != 2 || cut.Flushes != 1 {
+		t.Errorf("cut %+v, %v", cut, err)
+	}
+	if !bytes.Equal(onDisk(t, disk, 0, 4096), filled(1, 4096)) || onDisk(t, disk, 65536, 1)[0] != 0 {
+		t.Error("a flush counted that was to be ignored")
+	}
+}
+
 // TestCutKeepsAndTears checks the shape of what reorder and tear leave, and that a seed repeats it.
 func TestCutKeepsAndTears(t *testing.T) {
 	const writes = 200
