@@ -109,16 +109,21 @@ func TestDisksComparesImagesAndNothingElse(t *testing.T) {
 	about := map[string]bool{"format": true, "subformat": true, "state": true, "device": true}
 	kinds := map[string]bool{}
 	var states []string
-	filled := 0
+	filled, ours := 0, 0
 	for _, e := range p.Targets {
 		size := e.Spec.Settings["size"]
 		if !e.IsMount() {
 			size = e.Spec.Settings["disk"]
 		}
-		if size != "256MiB" || e.Spec.Settings["cache"] != "none" {
+		// VirtualBox bypasses the host's page cache unless it is told otherwise, and has no word for it.
+		cache := map[bool]string{true: "", false: "none"}[e.Place() == "vb"]
+		if size != "256MiB" || e.Spec.Settings["cache"] != cache {
 			t.Errorf("%s has %s and cache=%s", e.Name, size, e.Spec.Settings["cache"])
 		}
-		kind := ""
+		if e.Place() == "vm" {
+			ours++
+		}
+		kind := e.Place() + " "
 		for k, v := range e.Spec.Settings {
 			switch {
 			case about[k]:
@@ -140,8 +145,8 @@ func TestDisksComparesImagesAndNothingElse(t *testing.T) {
 		kinds[kind] = true
 		states = append(states, e.Spec.Settings["state"])
 	}
-	if filled != 2*len(p.Targets) {
-		t.Errorf("%d settings fill %d disks", filled, len(p.Targets))
+	if filled != 2*ours {
+		t.Errorf("%d settings fill %d disks", filled, ours)
 	}
 	if len(kinds) < 8 || !slices.Contains(states, "aged") || !slices.Contains(states, "compacted") {
 		t.Errorf("there are %d kinds in the states %v", len(kinds), states)
