@@ -1,13 +1,14 @@
 // Package vmware drives VMware's desktop products (Workstation, Fusion, Player) by their program vmrun and a generated
-// .vmx: micro-VMs that boot tare's medium, with a serial port as the wire.
+// .vmx: micro-VMs that boot tare's medium, with a serial port as the wire. A machine of the user's that boots that
+// medium is entered by its serial port, and left as it was found.
 //
 // It is opinionated about what is known. VMware's programs are not free to run in a test suite, so nothing here has
-// been
-// run on the real product (docs/vmware.md says what has been run instead). Each key of the .vmx is documented, and the
-// machine's own log is the evidence of every failure.
+// been run on the real product (docs/vmware.md says what has been run instead). Each key of the .vmx is documented, and
+// the machine's own log is the evidence of every failure.
 package vmware
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,9 +29,10 @@ const name = "vmware"
 // Infos lists the drivers of this package.
 func Infos() []env.Info {
 	return []env.Info{{
-		Name:     name,
-		Doc:      "A micro-VM in VMware Workstation, Fusion or Player, by vmrun; not yet run on the real product.",
-		Settings: settings(), Mounts: mountKinds(), Driver: driver{}, Probe: probe, OpenTime: openTime,
+		Name: name, ArgDoc: "PATH",
+		Doc: "A micro-VM in VMware Workstation, Fusion or Player, by vmrun; with the path of a .vmx file, one of " +
+			"yours that runs; not yet run on the real product.",
+		Settings: settings(), Mounts: mountKinds(), Driver: driver{}, Probe: probe, Has: has, OpenTime: openTime,
 		FreeSpace: freeSpace, Clean: clean,
 	}}
 }
@@ -164,6 +166,25 @@ func freeSpace(s env.Spec, _ string) env.FreeSpace {
 		return env.FreeSpace{Bytes: -1}
 	}
 	return env.DiskSpace(c.disk)
+}
+
+// has tells whether a named machine runs.
+func has(ctx context.Context, s env.Spec) env.Status {
+	if s.Arg == "" {
+		return env.Status{OK: true}
+	}
+	c, err := parse(&s)
+	v := vmrun{product: c.product}
+	if err == nil {
+		v.path, err = findVmrun(c.vmrun)
+	}
+	if err == nil {
+		_, err = v.running(ctx, s.Arg)
+	}
+	if err != nil {
+		return env.Status{Detail: err.Error(), Remedy: cmp.Or(remedy(err), listRemedy)}
+	}
+	return env.Status{OK: true}
 }
 
 // probe tells whether the product and what makes its machines are here.

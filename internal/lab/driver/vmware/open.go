@@ -40,8 +40,11 @@ type boot struct {
 
 const spaceRemedy = "free some space, or set TMPDIR to a folder that has some"
 
-// Open makes a machine and returns when its agent has called.
+// Open makes a machine, or enters one that runs, and returns when its agent has called.
 func (d driver) Open(ctx context.Context, o env.Options) (env.Env, error) {
+	if o.Arg != "" {
+		return attach(ctx, o)
+	}
 	b := &boot{Options: o, driver: d, extra: map[string]string{}}
 	err := b.open(ctx)
 	if err == nil {

@@ -22,6 +22,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("Total running VMs: 1\n/a.vmx\n")
 	f.Add("2026-01-01 In(05) vmx Log for VMware Workstation pid=12 version=17.5.2 build=build-23775571 " +
 		"option=Release\nvmx Monitor Mode: ULM\n")
+	f.Add("serial0.fileName = \"|22\"\nguestOS=x\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		all, _ := parseList(text)
 		for _, vmx := range all {
@@ -35,6 +36,13 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 		errorLine(text)
+		k := parseVMXKeys(text)
+		k.line("/")
+		for key, v := range k.facts() {
+			if len(v) > 100 || strings.ContainsAny(v, "\n\x1b") {
+				t.Errorf("%s=%q", key, v)
+			}
+		}
 	})
 }
 
@@ -59,5 +67,32 @@ func TestRemedies(t *testing.T) {
 	}
 	if remedy(errors.New("other")) != "" || !off(&callError{message: "The virtual machine is not powered on: /x.vmx"}) {
 		t.Error("an error was taken for another")
+	}
+}
+
+func TestParseVMX(t *testing.T) {
+	const text = "#!/usr/bin/vmware\n" +
+		".encoding = \"UTF-8\"\r\nSERIAL0.present = \"true\"\r\nserial0.fileType=\"pipe\"\n" +
+		"# serial0.fileType = \"file\"\nserial0.fileName = \"a |22b|22|7C\"\nserial0.pipe.endPoint = \"server\"\n" +
+		"numvcpus = 2\nguestOS = \"debian12-64\"\nvmx.password = \"geheim\"\nno assignment\n"
+	k := parseVMXKeys(text)
+	at, err := k.line("/vms")
+	if err != nil || at != `/vms/a "b"|` || k["numvcpus"] != "2" {
+		t.Errorf("%q, %v, %v", at, err, k)
+	}
+	if f := k.facts(); !maps.Equal(f, map[string]string{"vmx.guestOS": "debian12-64", "vmx.numvcpus": "2"}) {
+		t.Errorf("facts %v", f)
+	}
+	for change, want := range map[string]string{
+		"serial0.present = \"FALSE\"": "no first serial port", "serial0.fileType = \"file\"": "of type \"file\"",
+		"serial0.pipe.endPoint = \"client\"": "calls a program",
+	} {
+		if _, err := parseVMXKeys(text + change).line("/"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", change, err)
+		}
+	}
+	const pipe = `\\.\pipe\vm`
+	if at, err := parseVMXKeys(text + `serial0.fileName = "` + pipe + `"`).line("/"); err != nil || at != pipe {
+		t.Errorf("%q, %v", at, err)
 	}
 }

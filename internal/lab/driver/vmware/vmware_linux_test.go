@@ -137,10 +137,99 @@ func TestHardware(t *testing.T) {
 		t.Errorf("locked are %v", got)
 	}
 	checkVMDK(t, filepath.Join(filepath.Dir(vmx), diskFile), "monolithicFlat")
+	conn.Close()
+	enter(t, o, vmx)
 	// A second start meets the lock.
 	_, err = e.(*vm).run(t.Context(), "start", vmx, "nogui")
 	if err == nil || !strings.Contains(remedy(err), ".lck") {
 		t.Errorf("start of a locked machine: %v; %s", err, remedy(err))
+	}
+}
+
+// enter enters a machine that runs as a user's own, by the serial port in its .vmx, and leaves it as it was.
+func enter(t *testing.T, o env.Options, vmx string) {
+	t.Helper()
+	o.Spec, o.Mounts = spec(o.Get("vmrun", ""), "boot", "3m"), nil
+	// vmrun lists it by another name of the same file.
+	o.Arg = filepath.Join(t.TempDir(), "theirs.vmx")
+	if err := os.Symlink(vmx, o.Arg); err != nil {
+		t.Fatal(err)
+	}
+	if s := has(t.Context(), o.Spec); !s.OK {
+		t.Errorf("%+v", s)
+	}
+	for range 2 { // the second one finds the agent that the first one left
+		e, err := driver{}.Open(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn, err := deploy.Attach(t.Context(), e, o.RunID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn.Close()
+		f := e.Facts()
+		if f.Extra["vmx.scsi0.virtualDev"] != "pvscsi" || f.Extra["line.kind"] != "Unix socket" || f.Threads != 1 ||
+			f.MemoryBytes != 512<<20 || f.Extra["vmware.product"] == "" || f.Settings["boot"] != "3m" ||
+			f.Settings["disk"] != "" || f.Hypervisor != "vmware ws" {
+			t.Errorf("facts: %+v", f)
+		}
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := (vmrun{o.Get("vmrun", ""), "ws"}).running(t.Context(), vmx); err != nil {
+		t.Error(err)
+	}
+	o.Mounts = []env.Spec{{Name: "hgfs", Driver: kindHGFS}}
+	refused(t, o, "gets no disks and folders", "without a path")
+}
+
+// refused opens a machine that cannot be had.
+func refused(t *testing.T, o env.Options, says, fix string) {
+	t.Helper()
+	_, err := driver{}.Open(t.Context(), o)
+	x, ok := errors.AsType[*env.OpenError](err)
+	if !ok || !strings.Contains(x.Err.Error(), says) || !strings.Contains(x.Remedy, fix) {
+		t.Errorf("%v", err)
+	}
+	t.Log(err)
+}
+
+// TestNamedMachine asks for machines that cannot be entered.
+func TestNamedMachine(t *testing.T) {
+	vmrun := standInVmrun(t)
+	dir := t.TempDir()
+	sleeper, err := proc.Start(proc.Command(t.Context(), "sleep", "600"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sleeper.Close()
+	plain, off := filepath.Join(dir, "plain.vmx"), filepath.Join(t.TempDir(), "off.vmx")
+	for path, text := range map[string]string{plain: "numvcpus = \"1\"\n", off: "",
+		filepath.Join(dir, "standin.pid"):             fmt.Sprint(sleeper.Pid()),
+		filepath.Join(filepath.Dir(vmrun), "started"): plain + "\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct{ arg, setting, value, says, fix string }{
+		{off, "", "", "does not run; start it first", "vmrun list"},
+		{dir, "", "", "is no .vmx file", "vmrun list"},
+		{dir + "/none.vmx", "", "", "no such file", "vmrun list"},
+		{plain, "", "", "no first serial port", "serial0.fileType"},
+		{plain, "memory", "1GiB", "memory= is for a machine that tare makes", "vmrun"},
+		{plain, "vmrun", "/nonexistent", "is not a program", "install VMware"},
+	} {
+		s := spec(vmrun)
+		if s.Arg = c.arg; c.setting != "" {
+			s.Settings[c.setting] = c.value
+		}
+		refused(t, options(t, s), c.says, c.fix)
+		runs := c.arg == plain && c.setting != "vmrun"
+		if got := has(t.Context(), s); got.OK != runs || !runs && got.Remedy == "" {
+			t.Errorf("%s: %+v", c.arg, got)
+		}
 	}
 }
 
