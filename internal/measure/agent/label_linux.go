@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"tare/internal/measure/guestabi"
 )
@@ -25,7 +26,20 @@ func Device(source string) (string, error) {
 			return dev, nil
 		}
 	}
-	return "", fmt.Errorf("there is no disk with an ext4 that is labelled %s", label)
+	return "", fmt.Errorf("%s %s", guestabi.NoDisk, label)
+}
+
+// deviceTime is how long the kernel may take to find a disk: those of SCSI controllers it looks for beside all else.
+const deviceTime = 30 * time.Second
+
+// awaitDevice is Device of a disk that may still be on its way.
+func awaitDevice(source string) (string, error) {
+	for end := time.Now().Add(deviceTime); ; time.Sleep(50 * time.Millisecond) {
+		dev, err := Device(source)
+		if err == nil || time.Now().After(end) {
+			return dev, err
+		}
+	}
 }
 
 // labelOf reads the label of the ext4 on a device; "" if there is none.

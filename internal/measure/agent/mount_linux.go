@@ -215,7 +215,7 @@ var mountFlags = map[string]uintptr{
 }
 
 func mountCall(m *guestabi.Mount) error {
-	source, err := Device(m.Source)
+	source, err := awaitDevice(m.Source)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,8 @@ const (
 	Disks = "/dev/disk/by-id/virtio-"
 	// ByLabel before a label, in the place of a device, is the disk with an ext4 of that label.
 	ByLabel = "LABEL="
+	// NoDisk begins what the agent says where no disk has the label that follows.
+	NoDisk = "there is no disk with an ext4 that is labelled"
 )
 
 // Port is the name of the virtio-serial port for the wire.

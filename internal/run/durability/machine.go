@@ -125,7 +125,9 @@ func (m *machine) mount(ctx context.Context) error {
 	}
 	_, err := m.agent.Mount(ctx, &guestabi.Mount{Name: "disk", Dir: guestabi.Scratch, Type: "ext4",
 		Source: guestabi.ByLabel + m.plug.Label})
-	if _, refused := errors.AsType[*record.Failure](err); refused && ctx.Err() == nil {
+	// No cut takes the label away, so without a disk of that label nothing is said of the disk.
+	if f, refused := errors.AsType[*record.Failure](err); refused && ctx.Err() == nil &&
+		!strings.Contains(f.Message, guestabi.NoDisk) {
 		return &UnmountableError{err}
 	}
 	return err
