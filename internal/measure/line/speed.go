@@ -63,17 +63,21 @@ func (c *Conn) measure(ctx context.Context) {
 			}
 			return perSecond
 		}
+		// What is sent is answered now and then, as the stream's data is acknowledged.
+		const often = 8
 		s.ToGuest = rate(func(n int) []ask {
 			steps := make([]ask, n)
 			for i := range steps {
 				steps[i].filler = maxData
+				if i%often == often-1 || i == n-1 {
+					steps[i].answers = 1
+				}
 			}
-			steps[n-1].answers = 1
 			return steps
 		})
 		s.FromGuest = rate(func(n int) (steps []ask) {
-			for ; n > 0; n -= 128 {
-				steps = append(steps, ask{answers: byte(min(n, 128)), size: maxData})
+			for ; n > 0; n -= often {
+				steps = append(steps, ask{answers: byte(min(n, often)), size: maxData})
 			}
 			return steps
 		})
@@ -83,7 +87,8 @@ func (c *Conn) measure(ctx context.Context) {
 	c.speed = s
 }
 
-// ask sends frames and waits for all answers. It returns how long that took, or 0 if one did not come.
+// ask sends frames and waits for all answers, with no more on their way than the stream may have. It returns how long
+// that took, or 0 if an answer did not come.
 func (c *Conn) ask(ctx context.Context, steps ...ask) time.Duration {
 	ctx, cancel := context.WithTimeout(ctx, measureTime)
 	defer cancel()
@@ -96,18 +101,44 @@ func (c *Conn) ask(ctx context.Context, steps ...ask) time.Duration {
 	defer stop()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	want := p.seen.answers
-	for _, s := range steps {
-		want += int64(s.answers)
-	}
-	began := time.Now()
-	c.asked = append(c.asked, steps...)
-	p.changed.Broadcast()
-	for p.seen.answers < want {
-		if ctx.Err() != nil || c.err != nil {
-			return 0
+	answered := func(want int64) bool {
+		for p.seen.answers < want {
+			if ctx.Err() != nil || c.err != nil {
+				return false
+			}
+			p.changed.Wait()
 		}
-		p.changed.Wait()
+		return true
+	}
+	type part struct {
+		answers int64 // that have come when it is over
+		bytes   int
+	}
+	var parts []part // on their way
+	now := part{answers: p.seen.answers}
+	flying := 0
+	began := time.Now()
+	for _, s := range steps {
+		bytes := s.filler + int(s.answers)*int(s.size)
+		for len(parts) > 0 && flying+bytes > window {
+			if !answered(parts[0].answers) {
+				return 0
+			}
+			flying -= parts[0].bytes
+			parts = parts[1:]
+		}
+		flying += bytes
+		now.bytes += bytes
+		if s.answers > 0 {
+			now.answers += int64(s.answers)
+			parts = append(parts, now)
+			now.bytes = 0
+		}
+		c.asked = append(c.asked, s)
+		p.changed.Broadcast()
+	}
+	if !answered(now.answers) {
+		return 0
 	}
 	return max(p.answeredAt.Sub(began), 1)
 }
