@@ -200,6 +200,7 @@ func (b *bench) machine(ctx context.Context, chosen []row) []string {
 		{"mbw", []string{"dpkg-query", "--show", "mbw"}},
 		{"iperf3", []string{"iperf3", "--version"}},
 		{"hyperfine", []string{"hyperfine", "--version"}},
+		{"qemu-system-x86_64", []string{"qemu-system-x86_64", "--version"}},
 		{"iozone", []string{"dpkg-query", "--show", "iozone3"}},
 	} {
 		if !slices.ContainsFunc(chosen, func(r row) bool { return slices.Contains(r.programs, p.program) }) {

@@ -77,7 +77,7 @@ func rows() []row {
 	}
 	after := slices.IndexFunc(all, func(r row) bool { return r.name == "iozone-matrix" }) + 1
 	all = slices.Insert(all, after, slices.Concat(developerRows(), nbdRows(), networkRows(), webRows(), oltpRows(),
-		inspectRows(), replayRows(), checksumRows(), []row{diskRow(), bzip2Row()})...)
+		inspectRows(), replayRows(), checksumRows(), wireRows(), []row{diskRow(), bzip2Row()})...)
 	first := slices.IndexFunc(all, func(r row) bool { return r.name == "fio-uring" }) + 1
 	return slices.Insert(all, first, gridRows()...)
 }
