@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"tare/internal/lab/deploy"
+	"tare/internal/lab/hostcache"
 	"tare/internal/lab/microvm"
 	"tare/internal/measure/wire"
 	"tare/internal/measure/workload/all"
@@ -47,7 +48,7 @@ func hostResident(t *testing.T, dir string) (bytes int64, files int) {
 			return err
 		}
 		defer f.Close()
-		n, err := residentBytes(f)
+		n, err := hostcache.Resident(f)
 		bytes, files = bytes+n, files+1
 		return err
 	})

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package qemu
+package hostcache
 
 import (
 	"errors"

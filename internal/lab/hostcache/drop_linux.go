@@ -1,4 +1,4 @@
-package qemu
+package hostcache
 
 import (
 	"errors"
@@ -67,15 +67,15 @@ func dropFile(name string) (resident int64, err error) {
 		if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
 			return 0, err
 		}
-		if resident, err = residentBytes(f); err != nil || resident == 0 {
+		if resident, err = Resident(f); err != nil || resident == 0 {
 			break
 		}
 	}
 	return resident, err
 }
 
-// residentBytes counts a file's bytes in the page cache with mincore(2).
-func residentBytes(f *os.File) (int64, error) {
+// Resident counts a file's bytes in the page cache with mincore(2).
+func Resident(f *os.File) (int64, error) {
 	size, err := f.Seek(0, io.SeekEnd) // the status of a device has no size
 	if err != nil {
 		return 0, err
