@@ -68,42 +68,6 @@ func checkWay(s *env.Spec) error {
 	return nil
 }
 
-// attached is a domain that exists, entered by ssh or by its serial port. It stays as it is.
-type attached struct {
-	env.Env
-	facts record.Facts
-}
-
-// Facts are those of the connection, and those of the domain's XML.
-func (a *attached) Facts() record.Facts {
-	f := a.Env.Facts()
-	f.Hypervisor, f.Emulated = a.facts.Hypervisor, a.facts.Emulated
-	f.Threads, f.MemoryBytes = a.facts.Threads, a.facts.MemoryBytes
-	f.Settings = a.facts.Settings
-	f.Extra = maps.Clone(f.Extra)
-	if f.Extra == nil {
-		f.Extra = map[string]string{}
-	}
-	maps.Copy(f.Extra, a.facts.Extra)
-	return f
-}
-
-// Mounts implements env.Mounter.
-func (a *attached) Mounts() []env.Mounted {
-	if m, ok := a.Env.(env.Mounter); ok {
-		return m.Mounts()
-	}
-	return nil
-}
-
-// Diagnose implements env.Diagnoser.
-func (a *attached) Diagnose() []byte {
-	if d, ok := a.Env.(env.Diagnoser); ok {
-		return d.Diagnose()
-	}
-	return nil
-}
-
 // attach enters a domain that runs.
 func attach(ctx context.Context, v virsh, o env.Options) (env.Env, error) {
 	fail := func(x *env.OpenError) (env.Env, error) {
@@ -146,28 +110,29 @@ func attach(ctx context.Context, v virsh, o env.Options) (env.Env, error) {
 					"serial port with serial=0"})
 		}
 	}
-	a := &attached{facts: record.Facts{
+	facts := record.Facts{
 		Hypervisor: "libvirt " + info.Type, Emulated: info.Type == typeQEMU, Threads: info.cpus(),
 		MemoryBytes: info.memoryBytes(), Settings: maps.Clone(o.Settings), Extra: info.facts(),
-	}}
-	if a.facts.Settings == nil {
-		a.facts.Settings = map[string]string{}
 	}
-	a.facts.Settings[settingURI], a.facts.Settings[way.Driver] = v.uri, cmp.Or(o.Get(settingSerial, ""), way.Arg)
+	if facts.Settings == nil {
+		facts.Settings = map[string]string{}
+	}
+	facts.Settings[settingURI], facts.Settings[way.Driver] = v.uri, cmp.Or(o.Get(settingSerial, ""), way.Arg)
 	sum := sha256.Sum256([]byte(text))
-	maps.Copy(a.facts.Extra, map[string]string{"libvirt.version": libvirt, "libvirt.uri": v.uri,
+	maps.Copy(facts.Extra, map[string]string{"libvirt.version": libvirt, "libvirt.uri": v.uri,
 		"qemu.version": hypervisor, "domain.name": info.Name, "domain.xml.sha256": hex.EncodeToString(sum[:])})
 	way.Settings = map[string]string{}
 	for _, k := range append([]string{settingWait}, sshSettings...) {
-		if s, ok := a.facts.Settings[k]; ok {
+		if s, ok := facts.Settings[k]; ok {
 			way.Settings[k] = s
 		}
 	}
 	o.Spec = way
-	if a.Env, err = enter.Open(ctx, o); err != nil {
+	e, err := enter.Open(ctx, o)
+	if err != nil {
 		return nil, err
 	}
-	return a, nil
+	return env.Known(e, facts), nil
 }
 
 // line is where a serial port of the domain ends on this machine, in the words of the driver serial.
