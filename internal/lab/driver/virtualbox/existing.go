@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"tare/internal/lab/driver/ssh"
 	"tare/internal/lab/driver/wired"
 	"tare/internal/lab/env"
 	"tare/internal/measure/line"
@@ -16,7 +19,7 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// existing is a machine that tare did not make. It is met on its serial line only, and left as it was found.
+// existing is a machine that tare did not make. It is met on its serial line, and left as it was found.
 type existing struct {
 	socket string
 	facts  record.Facts
@@ -27,12 +30,47 @@ type existing struct {
 const callTime = 30 * time.Second
 
 const serialRemedy = "tare guest media writes what such a machine boots from; its first serial port must be a " +
-	"server: VBoxManage modifyvm NAME --uart1 0x3f8 4 --uart-mode1 server /tmp/NAME.serial"
+	"server: VBoxManage modifyvm NAME --uart1 0x3f8 4 --uart-mode1 server /tmp/NAME.serial; a machine with a system " +
+	"of its own is reached by ssh=[USER@]HOST[:PORT]"
+
+const listRemedy = "VBoxManage list vms shows the machines of this user"
+
+// openExisting opens a machine of the user's, or a linked clone of it.
+func (d driver) openExisting(ctx context.Context, o env.Options) (env.Env, error) {
+	fail := func(op string, err error, remedy string) (env.Env, error) {
+		return nil, &env.OpenError{Env: o.Name, Op: op, Err: err, Remedy: remedy}
+	}
+	p, err := find("")
+	if err != nil {
+		return fail("find VirtualBox", err, installRemedy)
+	}
+	user := &session{product: p}
+	if o.Get("clone", none) != none {
+		b := d.newBoot(o)
+		return b.try(ctx, func(ctx context.Context) (*vm, error) { return b.openClone(ctx, user) })
+	}
+	for _, k := range slices.Sorted(maps.Keys(o.Settings)) {
+		connects := slices.ContainsFunc(sshSettings(), func(d env.Setting) bool { return d.Name == k })
+		if !connects {
+			return fail("read settings", fmt.Errorf("the machine %s has its settings already, so %s= is not possible",
+				o.Arg, k), "leave the setting out, or work in a clone: clone=linked")
+		}
+		if o.Get(ssh.Address, "") == "" {
+			return fail("read settings", fmt.Errorf("%s= is for a machine that ssh reaches", k),
+				"say where: ssh=[USER@]HOST[:PORT]")
+		}
+	}
+	return attach(ctx, user, o)
+}
+
+func sshSettings() []env.Setting {
+	return ssh.MachineSettings("Of a machine of yours", "its serial line")
+}
 
 // attach connects to the agent in a machine of the user's that runs. Nothing of the machine is changed.
-func attach(ctx context.Context, s *session, o env.Options) (_ *existing, err error) {
-	op, remedy := "find the machine", "VBoxManage list vms shows the machines of this user"
-	fail := func(err error) (*existing, error) {
+func attach(ctx context.Context, s *session, o env.Options) (env.Env, error) {
+	op, remedy := "find the machine", listRemedy
+	fail := func(err error) (env.Env, error) {
 		if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
 			err = fmt.Errorf("%w: %w", ctx.Err(), err)
 		}
@@ -62,30 +100,40 @@ func attach(ctx context.Context, s *session, o env.Options) (_ *existing, err er
 		op, remedy = "connect to the machine", "start it first: VBoxManage startvm "+o.Arg+" --type headless"
 		return fail(fmt.Errorf("it is not running, but %s", strings.ReplaceAll(state, "poweroff", "powered off")))
 	}
+	facts := existingFacts(s, info)
+	facts.Extra["virtualbox.version"] = version
+	if address := o.Get(ssh.Address, ""); address != "" {
+		return ssh.Enter(ctx, o, address, facts)
+	}
 	mode, socket, _ := strings.Cut(info["uartmode1"], ",")
 	if mode != "server" || socket == "" {
 		op, remedy = "connect to the machine", serialRemedy
 		return fail(errors.New("its first serial port is no server of a local socket"))
 	}
-	e := &existing{socket: s.hostPath(socket)}
+	e := &existing{socket: s.hostPath(socket), facts: facts}
 	op, remedy = "connect to the agent", serialRemedy
 	e.wire.Dial = e.dial
 	if err := e.wire.Begin(ctx); err != nil {
 		return fail(err)
 	}
-	e.facts = record.Facts{OS: "linux", Arch: "amd64", Hypervisor: name, Settings: maps.Clone(o.Settings),
-		Command: []string{s.manage, "showvminfo", o.Arg}, Extra: map[string]string{"virtualbox.version": version}}
-	if e.facts.Settings == nil {
-		e.facts.Settings = map[string]string{}
-	}
-	maps.Copy(e.facts.Extra, shown(info))
+	e.facts.OS, e.facts.Arch = "linux", "amd64"
+	e.facts.Command = []string{s.manage, "showvminfo", o.Arg}
+	return e, nil
+}
+
+// existingFacts is what VirtualBox and its log say of a machine.
+func existingFacts(s *session, info map[string]string) record.Facts {
+	f := record.Facts{Hypervisor: name, Settings: map[string]string{}, Extra: shown(info)}
+	f.Threads, _ = strconv.Atoi(info["cpus"])
+	memory, _ := strconv.ParseInt(info["memory"], 10, 64)
+	f.MemoryBytes = memory << 20
 	if log, err := openLog(s.hostPath(info["LogFldr"]) + "/VBox.log"); err == nil {
 		l := readLog(log)
-		e.facts.Emulated = l.Interpreted
-		e.facts.Hypervisor = strings.TrimSpace(name + " " + l.Engine)
-		l.tell(e.facts.Extra)
+		f.Emulated = l.Interpreted
+		f.Hypervisor = strings.TrimSpace(name + " " + l.Engine)
+		l.tell(f.Extra)
 	}
-	return e, nil
+	return f
 }
 
 func (e *existing) dial(ctx context.Context) (*line.Conn, error) {

@@ -33,6 +33,7 @@ func (m *machine) register(ctx context.Context, c *config, major int, shares map
 	modify := append([]string{"modifyvm", m.name}, c.hardware(major)...)
 	modify = append(modify, "--uart1", "0x3f8", "4", "--uart-mode1", "server", m.inside(m.socket()))
 	do(modify...)
+	do(powerOffInsteadOfReset(m.name)...)
 	do("storagectl", m.name, "--name", "ide", "--add", "ide")
 	do(append(append([]string{"storageattach", m.name}, place("ide", dvdLUN)...), "--type", "dvddrive", "--medium",
 		m.inside(m.iso))...)
@@ -59,6 +60,12 @@ func (m *machine) register(ctx context.Context, c *config, major int, shares map
 		do("sharedfolder", "add", m.name, "--name", name, "--hostpath", m.inside(shares[name]))
 	}
 	return append([]string{m.manage}, modify...), err
+}
+
+// powerOffInsteadOfReset ends a machine whose guest panics; without it the guest would start again and again until the
+// deadline.
+func powerOffInsteadOfReset(machine string) []string {
+	return []string{"setextradata", machine, "VBoxInternal/PowerOffInsteadOfReset", "1"}
 }
 
 // cached tells whether a controller's disks use the host's cache.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"tare/internal/lab/medium"
 	"tare/internal/lab/microvm"
 	"tare/internal/measure/guestabi"
+	"tare/internal/measure/line"
 	"tare/internal/record"
 	"tare/internal/sys/proc"
 )
@@ -26,14 +28,26 @@ func (d driver) Open(ctx context.Context, o env.Options) (env.Env, error) {
 	if o.Arg != "" {
 		return d.openExisting(ctx, o)
 	}
-	b := &boot{Options: o, driver: d, extra: map[string]string{}}
-	v, err := b.open(ctx)
+	b := d.newBoot(o)
+	return b.try(ctx, b.open)
+}
+
+func (d driver) newBoot(o env.Options) *boot {
+	return &boot{Options: o, driver: d, extra: map[string]string{}}
+}
+
+// try opens the machine in one way. If that fails, it undoes all that was made.
+func (b *boot) try(ctx context.Context, open func(context.Context) (*vm, error)) (env.Env, error) {
+	v, err := open(ctx)
 	if err == nil {
 		return v, nil
 	}
 	if b.vm != nil {
 		if b.evidence == nil {
 			b.evidence = b.vm.Diagnose()
+			if dead, ok := errors.AsType[*line.DeadError](err); ok {
+				b.evidence = slices.Concat([]byte("[console] "), dead.Evidence(), []byte("\n"), b.evidence)
+			}
 		}
 		err = errors.Join(err, b.vm.Close())
 	} else {
@@ -50,24 +64,7 @@ func (d driver) Open(ctx context.Context, o env.Options) (env.Env, error) {
 	if x, ok := errors.AsType[*proc.ExitError](err); ok && b.evidence == nil {
 		b.evidence = []byte(x.Stderr)
 	}
-	return nil, &env.OpenError{Env: o.Name, Op: b.op, Err: err, Remedy: b.remedy, Evidence: b.evidence}
-}
-
-// openExisting opens a machine of the user's.
-func (d driver) openExisting(ctx context.Context, o env.Options) (env.Env, error) {
-	for k := range o.Settings {
-		return nil, &env.OpenError{Env: o.Name, Op: "read settings", Err: fmt.Errorf("the machine %s has its settings "+
-			"already, so %s= is not possible", o.Arg, k), Remedy: "leave the settings out"}
-	}
-	p, err := find("")
-	if err != nil {
-		return nil, &env.OpenError{Env: o.Name, Op: "find VirtualBox", Err: err, Remedy: installRemedy}
-	}
-	e, err := attach(ctx, &session{product: p}, o)
-	if err != nil {
-		return nil, err
-	}
-	return e, nil
+	return nil, &env.OpenError{Env: b.Name, Op: b.op, Err: err, Remedy: b.remedy, Evidence: b.evidence}
 }
 
 // boot is a machine that is being opened.

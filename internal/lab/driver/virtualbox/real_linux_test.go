@@ -4,6 +4,7 @@ package virtualbox
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -16,8 +17,10 @@ import (
 	"tare/internal/lab/deploy/agenttest"
 	"tare/internal/lab/env"
 	"tare/internal/lab/envtest"
+	"tare/internal/lab/hostcache"
 	"tare/internal/lab/microvm"
 	"tare/internal/measure/wire"
+	"tare/internal/sys/proc"
 )
 
 // need ends a test where no machine of VirtualBox can be made. Its product is in a root directory that
@@ -91,17 +94,124 @@ func TestContract(t *testing.T) {
 	})
 }
 
+// onDisk makes a directory that is not in the host's memory, where nothing is ever cold.
+func onDisk(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := hostcache.Drop(t.Context(), []string{dir}); err == nil {
+		return dir
+	}
+	dir, err := os.MkdirTemp("/var/tmp", "tare-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// checkCold checks that the files behind a machine's disk and shared folder leave the host's cache.
+func checkCold(t *testing.T, v *vm) {
+	t.Helper()
+	shared := filepath.Join(v.mounts[0].Mount.HostDir, "file")
+	if err := os.WriteFile(shared, make([]byte, 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	resident := func(name string) int64 {
+		f, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		n, err := hostcache.Resident(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	disk := v.disks[0].data
+	if _, err := os.ReadFile(disk); err != nil {
+		t.Fatal(err)
+	}
+	if resident(shared) == 0 || resident(disk) == 0 {
+		t.Fatal("what was just read is not in the host's cache: this test has no power here")
+	}
+	if err := v.DropHostCaches(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if s, d := resident(shared), resident(disk); s+d > 0 {
+		t.Errorf("the host's cache still has %d bytes of the folder and %d of the disk", s, d)
+	}
+}
+
+// checkSSH enters a machine by ssh. The server is real, but is not in the guest, which an interpreted processor would
+// take minutes to bring so far: OpenSSH starts it by itself, where a user's forwarded port would lead.
+func checkSSH(t *testing.T, v *vm, o env.Options) {
+	t.Helper()
+	sshd, err := proc.LookPath("sshd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll("/run/sshd", 0o755); err != nil { // for its separation of privileges
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	file := func(name string) string { return filepath.Join(dir, name) }
+	for _, key := range []string{"host", "user"} {
+		if _, err := proc.Run(t.Context(), nil, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f",
+			file(key)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	public, err := os.ReadFile(file("host.pub"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"sshd_config": fmt.Sprintf("HostKey %q\nAuthorizedKeysFile %q\nPidFile none\nStrictModes no\nUsePAM no\n"+
+			"PasswordAuthentication no\nPermitRootLogin yes\n", file("host"), file("user.pub")),
+		"ssh_config":  fmt.Sprintf("Host guest\n\tUser root\n\tProxyCommand %s -i -f %q\n", sshd, file("sshd_config")),
+		"known_hosts": "guest " + string(public),
+	} {
+		if err := os.WriteFile(file(name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o.Settings = map[string]string{"ssh": "guest", "config": file("ssh_config"), "known_hosts": file("known_hosts"),
+		"identity": file("user"), "dir": dir}
+	o.RunID, o.Agents, o.Log = "existing", agenttest.Store(t), slog.New(slog.DiscardHandler)
+	x, err := attach(t.Context(), v.session, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := deploy.Attach(t.Context(), x, "mine")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := x.Facts(); !f.Emulated || !strings.Contains(f.Hypervisor, "IEM") || f.Settings["ssh"] != "guest" ||
+		f.Extra["ssh.user"] != "root" || f.Extra["virtualbox.version"] == "" || f.Threads != 1 {
+		t.Errorf("what VirtualBox and ssh know: %+v", f)
+	}
+	if err := errors.Join(conn.Close(), x.Close()); err != nil {
+		t.Error(err)
+	}
+	o.Settings["known_hosts"] = file("user.pub")
+	if _, err := attach(t.Context(), v.session, o); err == nil || !strings.Contains(err.Error(), "key") {
+		t.Errorf("a host whose key is not known: %v", err)
+	}
+}
+
 // TestExisting meets a machine that another VirtualBox session has made, on its serial line, and leaves it running.
 func TestExisting(t *testing.T) {
 	need(t)
-	o := env.Options{Spec: small("modules", os.Getenv(modulesVar)), RunID: "existing", Dir: t.TempDir(),
-		Agents: agenttest.Store(t), Log: slog.New(slog.DiscardHandler)}
+	o := env.Options{Spec: small("modules", os.Getenv(modulesVar)), RunID: "existing", Dir: onDisk(t),
+		Mounts: []env.Spec{mount(kindVboxsf, "share")}, Agents: agenttest.Store(t), Log: slog.New(slog.DiscardHandler)}
 	e, err := driver{}.Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer e.Close()
 	v := e.(*vm)
+	checkCold(t, v)
 	if err := v.wire.HangUp(); err != nil { // this end of the line is the other's now
 		t.Fatal(err)
 	}
@@ -126,6 +236,7 @@ func TestExisting(t *testing.T) {
 	if info, err := v.info(t.Context(), v.name); err != nil || info["VMState"] != "running" {
 		t.Errorf("it was not left running: %q, %v", info["VMState"], err)
 	}
+	checkSSH(t, v, mine)
 	if _, err := v.run(t.Context(), "controlvm", v.name, "poweroff"); err != nil {
 		t.Error(err)
 	}

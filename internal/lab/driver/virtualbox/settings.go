@@ -121,7 +121,7 @@ func settings() []env.Setting {
 			Check: env.Parsed(limits.ParseBoot)},
 		{Name: "saved", Default: "on", Doc: "Whether later openings in a run go on from the saved state of the first " +
 			"boot, instead of booting: on or off.", Check: env.OneOf("on", "off")},
-	})
+	}, cloneSettings(), sshSettings())
 }
 
 // parse reads the settings of a spec. The error says what to change.
@@ -159,6 +159,11 @@ func parse(s *env.Spec) (config, error) {
 	c.nic, c.nicMode = c.shown["nic"], c.shown["nic_mode"]
 	c.nestedPaging, c.largePages = c.shown["nested_paging"], c.shown["large_pages"]
 	c.kernel, c.modules, c.saved = c.shown["kernel"], c.shown["modules"], c.shown["saved"] == "on"
+	for _, d := range slices.Concat(cloneSettings(), sshSettings()) {
+		if _, given := s.Settings[d.Name]; given && s.Arg == "" {
+			return c, fmt.Errorf("%s= is for a machine of yours: virtualbox:NAME?%[1]s=%s", d.Name, s.Settings[d.Name])
+		}
+	}
 	switch {
 	case c.engine == interpreter && c.cpus > 1:
 		return c, fmt.Errorf("engine=interpreter runs one CPU only: with more, the guest's kernel finds them stuck; "+

@@ -32,6 +32,9 @@ func TestSettings(t *testing.T) {
 		{spec("disk", "1MiB"), "32MiB"},
 		{spec("boot", "1s"), "10s"},
 		{spec("root", "relative"), "absolute"},
+		{spec("clone", linked), "virtualbox:NAME?clone=linked"},
+		{spec("clone", "full"), "none, linked"},
+		{spec("ssh", "me@there"), "virtualbox:NAME?ssh=me@there"},
 		{spec("root", t.TempDir()), "no VBoxManage"},
 	} {
 		if _, err := parse(&c.spec); err == nil || !strings.Contains(err.Error(), c.says) {

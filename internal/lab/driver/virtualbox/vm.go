@@ -1,6 +1,7 @@
 package virtualbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 
 	"tare/internal/lab/driver/wired"
 	"tare/internal/lab/env"
+	"tare/internal/lab/hostcache"
 	"tare/internal/measure/line"
 	"tare/internal/record"
 	"tare/internal/sys/proc"
@@ -29,6 +31,7 @@ type vm struct {
 	facts   record.Facts
 	retries []record.Failure
 	mounts  []env.Mounted
+	images  []string // files of a clone's disks, those of the machine that it was cloned from included
 
 	end     context.CancelFunc
 	process *proc.Stream // VBoxHeadless
@@ -84,6 +87,7 @@ func (v *vm) connect(ctx context.Context, limit time.Duration) (*line.Conn, erro
 	defer close(stop)
 	waiting, give := context.WithCancelCause(patience)
 	defer give(nil)
+	var heard error // with what the guest's console said last
 	process := v.process
 	go func() {
 		select {
@@ -103,11 +107,14 @@ func (v *vm) connect(ctx context.Context, limit time.Duration) (*line.Conn, erro
 			if !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
 				return nil, v.silent(ctx, waiting, limit, err)
 			}
+			if dead, ok := errors.AsType[*line.DeadError](err); ok && len(dead.Evidence()) > 0 {
+				heard = err
+			}
 		}
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-waiting.Done():
-			return nil, v.silent(ctx, waiting, limit, err)
+			return nil, v.silent(ctx, waiting, limit, cmp.Or(heard, err))
 		}
 	}
 }
@@ -120,7 +127,11 @@ func (v *vm) silent(ctx, waiting context.Context, limit time.Duration, said erro
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(context.Cause(waiting), errEnded):
-		return v.died()
+		err := v.died()
+		if _, ok := errors.AsType[*line.DeadError](said); ok {
+			err = fmt.Errorf("%w: the guest switched itself off or started again; %w", err, said)
+		}
+		return err
 	case said != nil:
 		return fmt.Errorf("the agent did not answer within %v: %w", limit, said)
 	}
@@ -221,4 +232,19 @@ func (v *vm) Close() error {
 		}
 	}
 	return err
+}
+
+// DropHostCaches drops the machine's disks and shared folders from the host's page cache. With hostiocache=off that has
+// only what was written when the disk was made.
+func (v *vm) DropHostCaches(ctx context.Context) error {
+	places := slices.Clone(v.images)
+	for _, d := range v.disks {
+		places = append(places, d.data)
+	}
+	for _, m := range v.mounts {
+		if m.Mount.HostDir != "" {
+			places = append(places, m.Mount.HostDir)
+		}
+	}
+	return hostcache.Drop(ctx, places)
 }

@@ -1,0 +1,279 @@
+//go:build amd64
+
+package virtualbox
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"tare/internal/lab/deploy"
+	"tare/internal/lab/deploy/agenttest"
+	"tare/internal/lab/env"
+	"tare/internal/lab/medium"
+	"tare/internal/lab/microvm"
+	"tare/internal/sys/proc"
+)
+
+// user is a VirtualBox of somebody who has a machine, in a session of its own.
+type user struct {
+	*session
+	t   *testing.T
+	dir string
+}
+
+const theirs = "their machine"
+
+func newUser(t *testing.T) *user {
+	t.Helper()
+	p, err := find(os.Getenv(rootVar))
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := &user{t: t, dir: t.TempDir()}
+	if u.session, err = p.open(t.Context(), "user", u.dir); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := u.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return u
+}
+
+func (u *user) do(args ...string) {
+	u.t.Helper()
+	if _, err := u.run(u.t.Context(), args...); err != nil {
+		u.t.Fatal(err)
+	}
+}
+
+// makeMachine makes a machine with a disk and a medium, without a snapshot.
+func (u *user) makeMachine(iso string) {
+	u.t.Helper()
+	u.do("createvm", "--name", theirs, "--ostype", "Linux_64", "--register", "--basefolder",
+		u.inside(filepath.Join(u.dir, "VirtualBox VMs")))
+	u.do("modifyvm", theirs, "--memory", "160", "--cpus", "1", "--graphicscontroller", none, "--audio-enabled", "off",
+		"--nic1", none, "--boot1", "dvd", "--boot2", none, "--boot3", none, "--boot4", none, "--ioapic", "on",
+		"--vm-execution-engine", interpreter)
+	u.do("storagectl", theirs, "--name", "ide", "--add", "ide")
+	u.addDisk("own", 0)
+	if iso != "" {
+		u.do("storageattach", theirs, "--storagectl", "ide", "--port", "1", "--device", "1", "--type", "dvddrive",
+			"--medium", u.inside(iso))
+	}
+}
+
+func (u *user) addDisk(called string, port int, more ...string) {
+	u.t.Helper()
+	disk := u.inside(filepath.Join(u.dir, "VirtualBox VMs", theirs, called+".vdi"))
+	u.do("createmedium", "disk", "--filename", disk, "--size", "64")
+	u.do(append([]string{"storageattach", theirs, "--storagectl", "ide", "--port", fmt.Sprint(port), "--device", "0",
+		"--type", "hdd", "--medium", disk}, more...)...)
+}
+
+// files has a digest of each of the user's files but logs.
+func (u *user) files() map[string]string {
+	u.t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(u.dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() || strings.HasSuffix(name, ".log") {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		all[name] = fmt.Sprintf("%x", sha256.Sum256(text))
+		return err
+	})
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	return all
+}
+
+// clone opens a clone of the user's machine.
+func (u *user) clone(dir string, pairs ...string) (env.Env, error) {
+	o := env.Options{Spec: spec(append([]string{"clone", linked, "engine", interpreter, "boot", "20m"},
+		pairs...)...), RunID: "clone",
+		Dir: dir, Log: slog.New(slog.DiscardHandler)}
+	o.Arg = theirs
+	b := driver{}.newBoot(o)
+	return b.try(u.t.Context(), func(ctx context.Context) (*vm, error) { return b.openClone(ctx, u.session) })
+}
+
+// refused checks that no clone is opened, and that nothing of one is left.
+func (u *user) refused(dir string, says []string, pairs ...string) {
+	u.t.Helper()
+	before := u.files()
+	e, err := u.clone(dir, append(pairs, "boot", "10s")...)
+	if err == nil {
+		u.t.Errorf("it was cloned: %v", e.Close())
+		return
+	}
+	for _, words := range says {
+		if !strings.Contains(err.Error(), words) {
+			u.t.Errorf("%v; want %q", err, words)
+		}
+	}
+	u.unchanged(before, dir)
+}
+
+// unchanged checks that the user's files are as they were, and that nothing is left in the run's directory.
+func (u *user) unchanged(before map[string]string, dir string) {
+	u.t.Helper()
+	if after := u.files(); !maps.Equal(before, after) {
+		u.t.Errorf("the user's files were %v and are %v", before, after)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		u.t.Errorf("left in the run's directory: %v, %v", left, err)
+	}
+	if out, err := u.run(u.t.Context(), "list", "vms"); err != nil || strings.Count(string(out), "{") != 1 {
+		u.t.Errorf("machines of the user: %s, %v", out, err)
+	}
+}
+
+// TestCloneRefused needs no boot.
+func TestCloneRefused(t *testing.T) {
+	need(t)
+	u, dir := newUser(t), t.TempDir()
+	u.makeMachine("")
+	u.refused(dir, []string{"it has no snapshot", `VBoxManage snapshot "` + theirs + `" take tare`})
+	u.do("snapshot", theirs, "take", "fresh & clean")
+	u.refused(dir, []string{`no snapshot "stale"; there are: fresh & clean`}, "snapshot", "stale")
+	u.refused(dir, []string{"memory= is not possible", "leave it out"}, "memory", "1GiB")
+	u.modify("--cpus", "2")
+	u.refused(dir, []string{"2 CPUs", "runs one only"})
+	u.modify("--cpus", "1")
+
+	// The host's disk is full, or gets full on the way: the second and the third have room for some of the files.
+	for options, says := range map[string][]string{
+		"size=1m":               {"free, but a clone needs 64MiB", "free some space"},
+		"size=100m,nr_inodes=6": {"clone the machine", "free some space"},
+		"size=100m,nr_inodes=8": {"clone the machine", "free some space"},
+	} {
+		u.refused(tmpfs(t, options), says)
+	}
+
+	// A disk that snapshots leave out would be the user's own.
+	u.addDisk("shared", 1, "--mtype", "writethrough")
+	u.do("snapshot", theirs, "take", "with a shared disk")
+	u.refused(dir, []string{"shared.vdi", "writethrough", "detach it"})
+}
+
+// tmpfs mounts a small file system.
+func tmpfs(t *testing.T, options string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := unix.Mount("tare-test", dir, "tmpfs", 0, options); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+func (u *user) modify(args ...string) {
+	u.t.Helper()
+	u.do(append([]string{"modifyvm", theirs}, args...)...)
+}
+
+// TestClone boots a linked clone of a machine that runs, from a snapshot that is not the current one.
+func TestClone(t *testing.T) {
+	need(t)
+	u, dir := newUser(t), onDisk(t)
+	kernels, err := microvm.Find("", "amd64", microvm.Cloud)
+	if err != nil {
+		t.Fatal(err)
+	}
+	iso := filepath.Join(u.dir, "tare.iso")
+	if _, err := medium.Write(t.Context(), iso, medium.Options{Format: "iso", Kernel: kernels[0],
+		Agents: agenttest.Store(t), Interpreted: true}); err != nil {
+		t.Fatal(err)
+	}
+	u.makeMachine(iso)
+	u.do("snapshot", theirs, "take", "first")
+	u.modify("--memory", "256")
+	u.do("snapshot", theirs, "take", "second")
+
+	// It runs, and has its disks and its medium open; it waits, so that it takes no time.
+	running, err := proc.Start(u.command(context.WithoutCancel(t.Context()), python, "-c", launcher, u.session.folder(),
+		"--startvm", theirs, "--vrde", "off", "--start-paused"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		u.run(context.WithoutCancel(t.Context()), "controlvm", theirs, "poweroff")
+		<-running.Done()
+		running.Close()
+	})
+	u.waitFor("paused", running)
+	before := u.files()
+
+	e, err := u.clone(dir, "snapshot", "first")
+	if err != nil {
+		if x, ok := errors.AsType[*env.OpenError](err); ok {
+			t.Logf("%s", x.Evidence)
+		}
+		t.Fatal(err)
+	}
+	defer e.Close()
+	conn, err := deploy.Attach(t.Context(), e, "clone")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if in, err := conn.Facts(t.Context()); err != nil || in.Hypervisor != name {
+		t.Errorf("the guest says %q, %v", in.Hypervisor, err)
+	}
+	if f := e.Facts(); f.MemoryBytes != 160<<20 || f.Extra["virtualbox.clone.snapshot"] != "first" ||
+		f.Extra["virtualbox.clone.of"] != theirs || !f.Emulated {
+		t.Errorf("%+v", f)
+	}
+	v := e.(*vm)
+	if len(v.images) != 2 {
+		t.Errorf("its disk is one of differences to the user's, not %v", v.images)
+	}
+	if err := v.DropHostCaches(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(conn.Close(), e.Close()); err != nil {
+		t.Error(err)
+	}
+	u.unchanged(before, dir)
+	if info, err := u.info(t.Context(), theirs); err != nil || info["VMState"] != "paused" {
+		t.Errorf("the user's machine was paused, and is %q, %v", info["VMState"], err)
+	}
+}
+
+// waitFor waits until the user's machine is in a state.
+func (u *user) waitFor(state string, running *proc.Stream) {
+	u.t.Helper()
+	for {
+		info, err := u.info(u.t.Context(), theirs)
+		if err != nil {
+			u.t.Fatal(err)
+		}
+		if info["VMState"] == state {
+			return
+		}
+		select {
+		case <-running.Done():
+			u.t.Fatalf("it ended: %s", running.Stderr())
+		case <-u.t.Context().Done():
+			u.t.Fatalf("it is %s, not %s", info["VMState"], state)
+		default:
+		}
+	}
+}
