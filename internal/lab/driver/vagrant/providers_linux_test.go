@@ -206,6 +206,13 @@ func TestPluginsThatAreNotHere(t *testing.T) {
 	noNotes(t)
 }
 
+// TestNoSuchImage is what a box that is not there is with Docker. TestLibvirt has the other.
+func TestNoSuchImage(t *testing.T) {
+	y := docker(t)
+	refused(t, y.scratchSpec("box=no-such-image"), "Unable to find image 'no-such-image", "docker image ls")
+	noNotes(t)
+}
+
 // TestVirtualBoxIsTooNew: the VirtualBox that the suite has is newer than Debian's Vagrant knows. VBoxManage is the
 // real one; Vagrant asks it for its version and no more.
 func TestVirtualBoxIsTooNew(t *testing.T) {

@@ -97,13 +97,15 @@ const maxGist = 300
 // early begins what Vagrant says of a Vagrantfile that cannot be loaded.
 const early = "Vagrant failed to initialize at a very early stage:"
 
-// reason comes between the words about a provider that cannot be used and those that say why.
-const reason = "reason is shown below:"
+// reasons come before the words that say why: of a provider that cannot be used, and of a call of docker that failed.
+var reasons = []string{"reason is shown below:", "\nStderr: "}
 
 // gist is the beginning of Vagrant's words, in one line, without the callers of what failed.
 func gist(said string) string {
-	if _, why, ok := strings.Cut(said, reason); ok {
-		said = why
+	for _, r := range reasons {
+		if _, why, ok := strings.Cut(said, r); ok {
+			said = why
+		}
 	}
 	var told []string
 	for line := range strings.Lines(strings.TrimPrefix(strings.TrimSpace(said), early)) {
@@ -111,7 +113,7 @@ func gist(said string) string {
 			told = append(told, line)
 		}
 	}
-	text := proc.Line(strings.Join(told, ""))
+	text := strings.TrimSuffix(proc.Line(strings.Join(told, "")), " Stdout:")
 	if len(text) > maxGist {
 		text = strings.ToValidUTF8(text[:maxGist], "") + "..."
 	}
@@ -186,6 +188,8 @@ func (c *complaint) remedy() string {
 			"provider=NAME", plugins[provider])
 	case name == "ProviderNotUsable" && strings.Contains(c.said, "not supported by this version of Vagrant"):
 		return "install one of these versions, or a newer Vagrant; tare's own driver virtualbox does without Vagrant"
+	case name == "ExecuteError" && strings.Contains(c.said, "Unable to find image"):
+		return "`docker image ls` shows the images that are here; `docker pull` gets one"
 	case c.class == "" && strings.Contains(c.said, "Vagrantfile"):
 		return remedies["VagrantfileLoadError"] // it failed before it could name its errors
 	default:
