@@ -61,6 +61,13 @@ func (w *wire) push(b []byte) bool {
 	return !w.gone
 }
 
+// bytes is how much was written so far.
+func (w *wire) bytes() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.passed
+}
+
 func (w *wire) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -117,9 +117,9 @@ func TestIdleSessionIsSilent(t *testing.T) {
 		host.Write([]byte("run"))
 		io.ReadFull(guest, make([]byte, 3))
 		time.Sleep(time.Minute)
-		before := line.toGuest.passed + line.toHost.passed
+		before := line.toGuest.bytes() + line.toHost.bytes()
 		time.Sleep(24 * time.Hour)
-		if n := line.toGuest.passed + line.toHost.passed - before; n > 0 {
+		if n := line.toGuest.bytes() + line.toHost.bytes() - before; n > 0 {
 			t.Errorf("%d bytes were sent in a day without data", n)
 		}
 	})
