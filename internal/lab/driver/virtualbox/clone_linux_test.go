@@ -115,7 +115,7 @@ func (u *user) clone(dir string, pairs ...string) (env.Env, error) {
 func (u *user) refused(dir string, says []string, pairs ...string) {
 	u.t.Helper()
 	before := u.files()
-	e, err := u.clone(dir, append(pairs, "boot", "10s")...)
+	e, err := u.clone(dir, append([]string{"boot", "10s"}, pairs...)...)
 	if err == nil {
 		u.t.Errorf("it was cloned: %v", e.Close())
 		return
@@ -164,10 +164,41 @@ func TestCloneRefused(t *testing.T) {
 		u.refused(tmpfs(t, options), says)
 	}
 
+	// A guest that starts again, as Linux does after a panic, is not waited for.
+	u.addPanic()
+	u.do("snapshot", theirs, "take", "panics")
+	u.refused(dir, []string{"VirtualBox's process ended", "switched itself off or started again", "no init found"},
+		"boot", "20m")
+
 	// A disk that snapshots leave out would be the user's own.
 	u.addDisk("shared", 1, "--mtype", "writethrough")
 	u.do("snapshot", theirs, "take", "with a shared disk")
 	u.refused(dir, []string{"shared.vdi", "writethrough", "detach it"})
+}
+
+// addPanic adds a disk whose boot sector says something on the serial line and resets the machine.
+func (u *user) addPanic() {
+	u.t.Helper()
+	sector := make([]byte, 1<<20)
+	copy(sector, []byte{
+		0x31, 0xc0, 0x8e, 0xd8, 0xbe, 0x40, 0x7c, // xor ax, ax; mov ds, ax; mov si, 0x7c40
+		0xac, 0x84, 0xc0, 0x74, 0x12, 0x88, 0xc3, // next: lodsb; test al, al; jz reset; mov bl, al
+		0xba, 0xfd, 0x03, 0xec, 0xa8, 0x20, 0x74, 0xfb, // mov dx, 0x3fd; wait: in al, dx; test al, 0x20; jz wait
+		0x88, 0xd8, 0xba, 0xf8, 0x03, 0xee, 0xeb, 0xe9, // mov al, bl; mov dx, 0x3f8; out dx, al; jmp next
+		0xb0, 0xfe, 0xe6, 0x64, 0xf4, 0xeb, 0xfd, // reset: mov al, 0xfe; out 0x64, al; hlt; jmp to hlt
+	})
+	// The last that was said may still be on its way when the machine ends.
+	copy(sector[0x40:], "no init found"+strings.Repeat("\r\n", 100))
+	copy(sector[510:], []byte{0x55, 0xaa})
+	raw := filepath.Join(u.dir, "raw")
+	if err := os.WriteFile(raw, sector, 0o600); err != nil {
+		u.t.Fatal(err)
+	}
+	disk := u.inside(filepath.Join(u.dir, "VirtualBox VMs", theirs, "panic.vdi"))
+	u.do("convertfromraw", u.inside(raw), disk, "--format", "VDI")
+	u.do("storageattach", theirs, "--storagectl", "ide", "--port", "0", "--device", "0", "--type", "hdd", "--medium",
+		disk)
+	u.modify("--boot1", "disk")
 }
 
 // tmpfs mounts a small file system.

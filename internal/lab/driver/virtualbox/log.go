@@ -24,6 +24,9 @@ type logged struct {
 	Failed string
 }
 
+// ended is logged whenever a machine was switched off.
+const ended = "VERR_INTERRUPTED, termination requested"
+
 var (
 	logTime    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\d+:\d\d:\d\d\.\d+ `) })
 	logFlushes = sync.OnceValue(func() *regexp.Regexp {
@@ -45,7 +48,7 @@ func readLog(text string) logged {
 			}
 		case strings.HasSuffix(line, "Machine state changed to 'Running'"):
 			l.Running = true
-		case logFailed().MatchString(line):
+		case logFailed().MatchString(line) && !strings.HasSuffix(line, ended):
 			l.Failed = line
 		}
 		if engine, interpreted, ok := engineOf(line); ok {

@@ -1,0 +1,70 @@
+package virtualbox
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"tare/internal/lab/env"
+)
+
+// TestUnfitProgram meets programs of the name VBoxManage that are not good enough. They are scripts: no release that is
+// too old runs on this system.
+func TestUnfitProgram(t *testing.T) {
+	t.Setenv(rootVar, "")
+	for name, c := range map[string]struct{ script, says string }{
+		"too old": {"echo WARNING: a driver is missing; echo 5.2.44r139111",
+			"VirtualBox 5.2.44r139111 is too old; 6.1"},
+		"no answer":  {"echo the system is broken >&2; exit 3", "the system is broken"},
+		"no version": {"echo WARNING: nothing", "is no version"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			standIn(t, c.script)
+			if s := probe(t.Context()); s.OK || !strings.Contains(s.Detail, c.says) || s.Remedy != installRemedy {
+				t.Errorf("%+v", s)
+			}
+			for _, settings := range []map[string]string{nil, {"clone": linked, "engine": interpreter}} {
+				o := env.Options{Spec: env.Spec{Name: "mine", Driver: name, Arg: "NAME", Settings: settings},
+					RunID: "unfit", Dir: t.TempDir()}
+				_, err := driver{}.Open(t.Context(), o)
+				x, ok := errors.AsType[*env.OpenError](err)
+				if !ok || !strings.Contains(err.Error(), c.says) || x.Remedy != installRemedy {
+					t.Errorf("%v: %v", settings, err)
+				}
+			}
+		})
+	}
+}
+
+// standIn puts a script in the place of VBoxManage.
+func standIn(t *testing.T, script string) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "VBoxManage"), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+}
+
+// TestSettingsOfExisting says which settings a machine of the user's takes.
+func TestSettingsOfExisting(t *testing.T) {
+	standIn(t, "exit 1")
+	for _, c := range []struct {
+		s    env.Spec
+		says string
+	}{
+		{spec("memory", "1GiB"), "memory= is not possible; leave the setting out, or work in a clone"},
+		{spec("identity", "/key"), "ssh=[USER@]HOST[:PORT]"},
+		{spec("snapshot", "old"), "snapshot= is not possible; leave the setting out, or work in a clone: clone=linked"},
+		{spec("clone", linked, "memory", "1GiB"), "memory= is not possible; leave it out"},
+		{spec("clone", linked, "ssh", "me@there"), "ssh= is not possible; leave it out"},
+	} {
+		c.s.Arg = "NAME"
+		_, err := driver{}.Open(t.Context(), env.Options{Spec: c.s, RunID: "settings", Dir: t.TempDir()})
+		if err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %q", c.s, err, c.says)
+		}
+	}
+}
