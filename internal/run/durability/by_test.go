@@ -23,6 +23,7 @@ func TestCheckSaysWhatCanBeCut(t *testing.T) {
 		{vm, env.Spec{Driver: "qemu"}, ByDisk, ""},
 		{vm, env.Spec{Driver: "qemu"}, ByKill, ""},
 		{vm, env.Spec{Driver: "qemu"}, ByPowerOff, "use disk or kill"},
+		{vm, env.Spec{Driver: "qemu", Settings: map[string]string{"aio": "native"}}, ByDisk, "several writes"},
 		{vm, env.Spec{Driver: "qemu"}, "fire", "is not one of [disk kill poweroff]"},
 		{env.Info{}, env.Spec{Driver: "docker"}, ByDisk, "possible with qemu, virtualbox"},
 		{virtualbox.Infos()[0], mine, ByDisk, "leave out its name"},

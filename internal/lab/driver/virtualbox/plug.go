@@ -27,6 +27,11 @@ func plug(s env.Spec) (env.Plug, error) {
 		return env.Plug{}, err
 	}
 	d := c.drive
+	if d.controller != "ide" && !d.cache {
+		return env.Plug{}, fmt.Errorf("with controller=%s VirtualBox has several writes under way at once, which the "+
+			"program that shows tare's disk as a file garbles (QEMU's storage daemon, seen with 7.2); use "+
+			"hostiocache=on, with which it has one", d.controller)
+	}
 	p := env.Plug{
 		Shown: "controller=" + d.controller, Ignored: map[string]string{"ignore_flush": "on"}, Passed: d.passing(),
 		Label: servedLabel, PowerOff: powerOff, PowerOffBy: "VBoxManage controlvm NAME poweroff",
@@ -49,7 +54,8 @@ func (d drive) passing() map[string]string {
 	if d.controller == "ide" && !passes || d.controller == controller && passes {
 		controller = "ide"
 	}
-	return map[string]string{"controller": controller, "format": formatFixed, "ignore_flush": "off"}
+	return map[string]string{"controller": controller, "format": formatFixed, "ignore_flush": "off",
+		"hostiocache": "on"}
 }
 
 // sizeServed looks how large the disk is that the caller serves.

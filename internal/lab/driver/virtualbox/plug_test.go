@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"tare/internal/sys/proc"
@@ -38,7 +39,8 @@ func TestVDIHeader(t *testing.T) {
 
 func TestPlug(t *testing.T) {
 	on := func(controller string) map[string]string {
-		return map[string]string{"controller": controller, "format": formatFixed, "ignore_flush": "off"}
+		return map[string]string{"controller": controller, "format": formatFixed, "ignore_flush": "off",
+			"hostiocache": "on"}
 	}
 	for _, c := range []struct {
 		settings []string
@@ -54,10 +56,13 @@ func TestPlug(t *testing.T) {
 			true},
 		{[]string{"controller", "nvme", "format", formatFixed}, "controller=nvme", on("virtio-scsi"), true},
 	} {
-		p, err := plug(spec(append([]string{"engine", interpreter}, c.settings...)...))
+		p, err := plug(spec(append([]string{"engine", interpreter, "hostiocache", "on"}, c.settings...)...))
 		if err != nil || p.Shown != c.shown || !maps.Equal(p.Passed, c.passed) || (p.Header != nil) != c.header {
 			t.Errorf("%v: %q, %v, %v; want %+v", c.settings, p.Shown, p.Passed, err, c)
 		}
+	}
+	if _, err := plug(spec("engine", interpreter)); err == nil || !strings.Contains(err.Error(), "hostiocache=on") {
+		t.Errorf("several writes at once: %v", err)
 	}
 	yours := spec()
 	yours.Arg = "mine"
