@@ -40,6 +40,10 @@ func virtualBoxDisk(e *record.Environment) []Finding {
 		return []Finding{{"vbox-flush-ignored", layerHypervisor,
 			"VirtualBox is configured to ignore the guest's flushes of this disk (" + keyAsync + " = 1)",
 			"leave out ignore_flush=on", true}}
+	case controller == "virtio-scsi" && settings["hostiocache"] == "on" && ignore != "off":
+		return []Finding{{"vbox-sync-flush-ignored", layerHypervisor,
+			"VirtualBox ignores the guest's flushes of this disk, because it uses the host's cache (hostiocache=on)",
+			"use ignore_flush=off, or hostiocache=off", true}}
 	case settings["format"] == "raw":
 		return []Finding{{"vbox-raw-not-flushed", layerHypervisor, "VirtualBox passes no flushes on to a raw disk, " +
 			"a VMDK that refers to another file", "use format=vdi-fixed", true}}

@@ -3,6 +3,8 @@ package durability
 import (
 	"strings"
 	"testing"
+
+	"tare/internal/record"
 )
 
 // logOf is what VirtualBox 6 logs of a disk, by which of the two kinds of flush are ignored.
@@ -57,6 +59,29 @@ func TestVirtualBoxLog(t *testing.T) {
 			if !f.Ignores || !strings.Contains(f.Text+" "+f.Remedy, c.says) {
 				t.Errorf("%s: %+v does not say %q", name, f, c.says)
 			}
+		}
+	}
+}
+
+// TestVirtualBoxDisk holds what was seen of the product's disks; TestVirtualBox asks it again.
+func TestVirtualBoxDisk(t *testing.T) {
+	for settings, want := range map[string]string{
+		"virtio-scsi off default": "",
+		"virtio-scsi on default":  "vbox-sync-flush-ignored",
+		"virtio-scsi on off":      "",
+		"virtio-scsi off on":      "vbox-flush-ignored",
+		"ide off default":         "vbox-sync-flush-ignored",
+		"ide off off":             "",
+	} {
+		f := strings.Fields(settings)
+		e := record.Environment{Outside: record.Facts{Extra: map[string]string{"disk.image": "disk.vdi"},
+			Settings: map[string]string{"controller": f[0], "hostiocache": f[1], "ignore_flush": f[2]}}}
+		code := ""
+		if found := virtualBoxDisk(&e); len(found) > 0 {
+			code = found[0].Code
+		}
+		if code != want {
+			t.Errorf("%s: %q, want %q", settings, code, want)
 		}
 	}
 }

@@ -49,7 +49,7 @@ func plug(s env.Spec) (env.Plug, error) {
 
 // passing are settings by which flushes are passed on, and which are not the disk's own.
 func (d drive) passing() map[string]string {
-	passes := d.format != formatRaw && (d.ignoreFlush == "off" || d.ignoreFlush == byDefault && d.controller != "ide")
+	passes := d.format != formatRaw && d.ignoreFlush == "off"
 	controller := "virtio-scsi"
 	if d.controller == "ide" && !passes || d.controller == controller && passes {
 		controller = "ide"

@@ -48,7 +48,8 @@ func TestPlug(t *testing.T) {
 		passed   map[string]string
 		header   bool
 	}{
-		{nil, "controller=virtio-scsi", on("ide"), true},
+		{nil, "controller=virtio-scsi", on("virtio-scsi"), true},
+		{[]string{"ignore_flush", "off"}, "controller=virtio-scsi ignore_flush=off", on("ide"), true},
 		{[]string{"ignore_flush", "on"}, "controller=virtio-scsi ignore_flush=on", on("virtio-scsi"), true},
 		{[]string{"format", "raw"}, "controller=virtio-scsi format=raw", on("virtio-scsi"), false},
 		{[]string{"controller", "ide"}, "controller=ide", on("ide"), true},

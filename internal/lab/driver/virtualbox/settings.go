@@ -73,7 +73,8 @@ func driveSettings() []env.Setting {
 		{Name: "hostiocache", Default: "off", Doc: "Whether VirtualBox uses the host's page cache for the disk: on " +
 			"or off.", Check: env.OneOf("on", "off")},
 		{Name: "ignore_flush", Default: byDefault, Doc: "Whether VirtualBox ignores the guest's flushes: on, off, or " +
-			"default, which is on for ide and off for the others.", Check: env.OneOf(byDefault, "on", "off")},
+			"default, which is on for ide and for virtio-scsi with hostiocache=on, and off for the others.",
+			Check: env.OneOf(byDefault, "on", "off")},
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"syscall"
 )
 
 // Find reports every record of the classes in dir, whole or not, in the order of the files. A record of another round
@@ -31,7 +32,7 @@ func Find(dir string, classes []Class, round uint32, tell func(Record) error) er
 
 func findIn(path string, at Record, size int, round uint32, tell func(Record) error) error {
 	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || broken(err) {
 		return nil
 	}
 	if err != nil {
@@ -50,7 +51,7 @@ func findIn(path string, at Record, size int, round uint32, tell func(Record) er
 				}
 			}
 		}
-		if err == io.EOF || err == io.ErrUnexpectedEOF {
+		if err == io.EOF || err == io.ErrUnexpectedEOF || broken(err) {
 			return nil
 		}
 		if err != nil {
@@ -59,3 +60,6 @@ func findIn(path string, at Record, size int, round uint32, tell func(Record) er
 		at.Offset += uint64(size)
 	}
 }
+
+// broken tells whether a file system refuses a file that it finds damaged: its records are lost.
+func broken(err error) bool { return errors.Is(err, syscall.EBADMSG) || errors.Is(err, syscall.EIO) }
