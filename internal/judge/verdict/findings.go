@@ -121,16 +121,35 @@ func addWorkload(f *Finding, label string) {
 }
 
 func emulatedFindings(_ *finder, r *Result) []Finding {
-	f := Finding{Remedy: "use accel=kvm (hvf on macOS, whpx on Windows) if the host offers it; `tare doctor` says " +
-		"whether it does"}
+	var f Finding
+	var interpreted, others bool
 	for i := range r.Targets {
-		if r.Targets[i].Emulated {
-			f.Targets = append(f.Targets, r.Targets[i].Name)
+		t := &r.Targets[i]
+		if !t.Emulated {
+			continue
+		}
+		f.Targets = append(f.Targets, t.Name)
+		if strings.HasPrefix(t.Outside.Hypervisor, "virtualbox") {
+			interpreted = true
+		} else {
+			others = true
 		}
 	}
 	if len(f.Targets) == 0 {
 		return nil
 	}
+	var remedies []string
+	if others {
+		remedies = append(remedies, "use accel=kvm (hvf on macOS, whpx on Windows) if the host offers it")
+	}
+	if interpreted {
+		remedies = append(remedies, "load VirtualBox's kernel driver (modprobe vboxdrv, or /sbin/vboxconfig builds it)")
+	}
+	ask := "whether it does"
+	if interpreted {
+		ask = "what is there"
+	}
+	f.Remedy = strings.Join(remedies, ", and ") + "; `tare doctor` says " + ask
 	for i := range r.Cells {
 		if r.Cells[i].Emulated {
 			addWorkload(&f, r.Cells[i].Workload)

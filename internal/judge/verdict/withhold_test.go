@@ -307,8 +307,13 @@ func TestEmulatedCPUIsLabelled(t *testing.T) {
 		t.Error("the label is on the wrong cells")
 	}
 	if f := finding(r, "emulated"); f == nil || f.Workloads[0] != "cpu.prime" || len(f.Workloads) != 1 ||
-		f.Remedy == "" {
+		!strings.Contains(f.Remedy, "accel=kvm") || strings.Contains(f.Remedy, "vboxdrv") {
 		t.Errorf("%+v", r.Findings)
+	}
+	in.Environments[2].Outside.Hypervisor = "virtualbox IEM"
+	if f := finding(Evaluate(in), "emulated"); f == nil || strings.Contains(f.Remedy, "accel=kvm") ||
+		!strings.Contains(f.Remedy, "vboxdrv") {
+		t.Errorf("of VirtualBox it is said: %+v", f)
 	}
 }
 

@@ -146,8 +146,7 @@ func (b *boot) open(ctx context.Context) (*vm, error) {
 func (b *boot) canStart(p product) error {
 	switch {
 	case b.config.fallback:
-		b.retries = append(b.retries, record.Failure{Kind: "engine-fallback", Message: "VirtualBox interprets the " +
-			"guest's code, because " + noDriver + "; " + driverRemedy})
+		b.extra["engine.hwvirt"] = "not used: " + noDriver + "; " + driverRemedy
 	case b.config.engine != interpreter && !driverLoaded():
 		b.op, b.remedy = "find the kernel driver", driverRemedy
 		return errors.New(noDriver)
