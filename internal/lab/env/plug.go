@@ -15,7 +15,6 @@ type Plug struct {
 	// machine mounts it as it boots.
 	Label string
 	// PowerOff has the product switch a machine off by its own means, and returns when its process has ended. It is nil
-	// if that is not offered. PowerOffBy names the means.
-	PowerOff   func(ctx context.Context, e Env) error
-	PowerOffBy string
+	// if that is not offered.
+	PowerOff func(ctx context.Context, e Env) error
 }

@@ -33,8 +33,9 @@ func plug(s env.Spec) (env.Plug, error) {
 			"hostiocache=on, with which it has one", d.controller)
 	}
 	p := env.Plug{
-		Shown: "controller=" + d.controller, Ignored: map[string]string{"ignore_flush": "on"}, Passed: d.passing(),
-		Label: servedLabel, PowerOff: powerOff, PowerOffBy: "VBoxManage controlvm NAME poweroff",
+		Shown:   "controller=" + d.controller,
+		Ignored: map[string]string{"ignore_flush": "on"}, Passed: d.passing(),
+		Label: servedLabel, PowerOff: powerOff,
 	}
 	if d.format == formatRaw {
 		p.Shown += " format=raw"
@@ -47,12 +48,12 @@ func plug(s env.Spec) (env.Plug, error) {
 	return p, nil
 }
 
-// passing are settings by which flushes are passed on, and which are not the disk's own.
+// passing are settings by which flushes are passed on, and which are not the disk's own: IDE's, of which no cut has
+// lost anything yet.
 func (d drive) passing() map[string]string {
-	passes := d.format != formatRaw && d.ignoreFlush == "off"
-	controller := "virtio-scsi"
-	if d.controller == "ide" && !passes || d.controller == controller && passes {
-		controller = "ide"
+	controller := "ide"
+	if d.controller == "ide" && d.format != formatRaw && d.ignoreFlush == "off" {
+		controller = "virtio-scsi"
 	}
 	return map[string]string{"controller": controller, "format": formatFixed, "ignore_flush": "off",
 		"hostiocache": "on"}

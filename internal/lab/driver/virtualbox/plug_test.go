@@ -48,14 +48,13 @@ func TestPlug(t *testing.T) {
 		passed   map[string]string
 		header   bool
 	}{
-		{nil, "controller=virtio-scsi", on("virtio-scsi"), true},
-		{[]string{"ignore_flush", "off"}, "controller=virtio-scsi ignore_flush=off", on("ide"), true},
-		{[]string{"ignore_flush", "on"}, "controller=virtio-scsi ignore_flush=on", on("virtio-scsi"), true},
-		{[]string{"format", "raw"}, "controller=virtio-scsi format=raw", on("virtio-scsi"), false},
+		{nil, "controller=virtio-scsi", on("ide"), true},
+		{[]string{"ignore_flush", "on"}, "controller=virtio-scsi ignore_flush=on", on("ide"), true},
+		{[]string{"format", "raw"}, "controller=virtio-scsi format=raw", on("ide"), false},
 		{[]string{"controller", "ide"}, "controller=ide", on("ide"), true},
 		{[]string{"controller", "ide", "ignore_flush", "off"}, "controller=ide ignore_flush=off", on("virtio-scsi"),
 			true},
-		{[]string{"controller", "nvme", "format", formatFixed}, "controller=nvme", on("virtio-scsi"), true},
+		{[]string{"controller", "nvme", "format", formatFixed}, "controller=nvme", on("ide"), true},
 	} {
 		p, err := plug(spec(append([]string{"engine", interpreter, "hostiocache", "on"}, c.settings...)...))
 		if err != nil || p.Shown != c.shown || !maps.Equal(p.Passed, c.passed) || (p.Header != nil) != c.header {
