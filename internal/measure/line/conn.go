@@ -179,7 +179,7 @@ func (c *Conn) Close() error {
 	})
 	defer limit.Stop()
 	c.p.mu.Lock()
-	for c.err == nil && !gone && !c.done {
+	for c.err == nil && !gone && !(c.done && c.over()) {
 		c.p.changed.Wait()
 	}
 	c.fail(errClosed)
@@ -193,6 +193,10 @@ func (c *Conn) Close() error {
 	}
 	return nil
 }
+
+// over tells whether the guest need not wait for a controller that leaves: it has ended the session, too, and been told
+// that this is known. Otherwise it would call the next one some seconds later. mu is held.
+func (c *Conn) over() bool { return !c.p.host || c.ended && !c.ack && !c.p.writing }
 
 // last is the number of the end of what is written so far.
 func (c *Conn) last() uint64 { return c.una + uint64(len(c.out.b)) }

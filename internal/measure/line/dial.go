@@ -17,6 +17,10 @@ import (
 // controller without noticing does not call.
 const quietCalls = 6
 
+// Nudge is what may be written to a line before Dial, where the other end is known to be a guest of tare's and to need
+// a byte before it speaks. It stands between frames and means nothing.
+const Nudge = string(rune(flag))
+
 // DeadError is the error of a serial line at whose other end no guest called.
 type DeadError struct {
 	Err   error

@@ -359,3 +359,24 @@ func TestOpeningPressesNoKeys(t *testing.T) {
 		}
 	})
 }
+
+// TestGuestCallsAtOnceAfterItsController: a controller that leaves lets the guest know that it need not wait.
+func TestGuestCallsAtOnceAfterItsController(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		host, guest, l := newCableSession(t)
+		go func() {
+			io.ReadAll(guest)
+			time.Sleep(time.Second) // what an agent has to tidy up
+			guest.Close()
+		}()
+		if err := host.Close(); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Millisecond)
+		l.p.mu.Lock()
+		defer l.p.mu.Unlock()
+		if l.p.cur != nil {
+			t.Error("the guest still waits for the controller that has left")
+		}
+	})
+}

@@ -33,6 +33,7 @@ type port struct {
 	call    bool      // guest: send a call now
 	calling *time.Timer
 	opening bool     // controller: send an opening now
+	writing bool     // a write to the line goes on
 	answers []uint16 // guest: the sizes of the answers to send
 	fresh   *Conn    // guest: a session that was not accepted yet
 
@@ -158,6 +159,7 @@ func (p *port) write() {
 			n = len(b)
 			b = p.next(b)
 		}
+		p.writing = true
 		p.mu.Unlock()
 		began := time.Now()
 		_, err := p.rw.Write(b)
@@ -168,6 +170,8 @@ func (p *port) write() {
 			batch = min(max(batch, 2*len(b)), maxBatch)
 		}
 		p.mu.Lock()
+		p.writing = false
+		p.changed.Broadcast()
 		if err != nil {
 			p.fail(fmt.Errorf("write to the serial line: %w", err))
 		} else if p.cur != nil {

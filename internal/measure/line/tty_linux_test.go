@@ -86,8 +86,10 @@ func TestSessionOverADevice(t *testing.T) {
 	}
 	exchange(t, host, guest, 1<<20)
 	t.Logf("%+v %v", host.Speed(), host.Facts())
+	done := make(chan struct{})
+	go func() { defer close(done); guest.Close() }()
 	if err := host.Close(); err != nil {
 		t.Error(err)
 	}
-	guest.Close()
+	<-done
 }

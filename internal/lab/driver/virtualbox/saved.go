@@ -179,6 +179,7 @@ func (b *boot) goOn(ctx context.Context) error {
 	if err := b.vm.start(ctx, b.config.engine); err != nil {
 		return err
 	}
+	b.vm.resumed = true
 	var err error
 	for range resumeTries {
 		if err = b.vm.reconnectLine(ctx); err != nil {

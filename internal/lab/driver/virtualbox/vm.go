@@ -35,6 +35,7 @@ type vm struct {
 
 	end     context.CancelFunc
 	process *proc.Stream // VBoxHeadless
+	resumed bool         // it has gone on from a saved state
 
 	wire wired.Line
 
@@ -99,6 +100,10 @@ func (v *vm) connect(ctx context.Context, limit time.Duration) (*line.Conn, erro
 	for {
 		conn, err := (&net.Dialer{}).DialContext(waiting, "unix", v.socket())
 		if err == nil {
+			if v.resumed {
+				// The machine's end may be mute until a byte has come, and Dial first listens for some seconds.
+				_, _ = conn.Write([]byte(line.Nudge)) // Dial sees what is wrong
+			}
 			var c *line.Conn
 			if c, err = line.Dial(waiting, conn); err == nil {
 				return c, nil
