@@ -215,7 +215,8 @@ func (j *job) relay() {
 		}
 		switch f.Type {
 		case wire.TypeBegin:
-			err = errors.Join(j.out.Write(f), back.Write(f))
+			// On a slow line the mark would leave beside the work, late if there is one processor.
+			err = errors.Join(j.out.Write(f), j.out.Flush(), back.Write(f))
 		case wire.TypeEnd, wire.TypeSamples:
 			err = j.out.Write(f)
 		default:

@@ -158,6 +158,19 @@ func (c *Conn) Write(b []byte) (n int, err error) {
 	return n, nil
 }
 
+// Flush returns when the other end has all that was written.
+func (c *Conn) Flush() error {
+	c.p.mu.Lock()
+	defer c.p.mu.Unlock()
+	for c.una < c.last() {
+		if c.err != nil {
+			return c.err
+		}
+		c.p.changed.Wait()
+	}
+	return nil
+}
+
 // CloseWrite ends what is written; the other end reads io.EOF after it.
 func (c *Conn) CloseWrite() error {
 	c.p.mu.Lock()

@@ -125,6 +125,35 @@ func TestIdleSessionIsSilent(t *testing.T) {
 	})
 }
 
+// TestFlush: what was written has crossed the line when Flush returns, and nobody waits for a session that has ended.
+func TestFlush(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		line := newCable(t)
+		line.toHost.perByte = tenBits
+		host, guest, _ := line.session(t)
+		began := time.Now()
+		guest.Write(make([]byte, 1000))
+		if took := time.Since(began); took > 0 {
+			t.Errorf("a write of what there is room for took %v", took)
+		}
+		if err := guest.Flush(); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took < 1000*tenBits {
+			t.Errorf("%d bytes crossed the line in %v", 1000, took)
+		}
+		host.Close()
+		line.toHost.close()
+		guest.Write([]byte("nobody"))
+		ended := make(chan error, 1)
+		go func() { ended <- guest.Flush() }()
+		guest.Close()
+		if err := <-ended; err == nil {
+			t.Error("what nobody has read was flushed")
+		}
+	})
+}
+
 func TestControllerComesLateAndAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		line := newCable(t)

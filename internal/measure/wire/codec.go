@@ -129,6 +129,14 @@ func (w *Writer) Write(f Frame) error {
 	return nil
 }
 
+// Flush returns when what was written has left this system, as far as the stream knows: one on a slow line does.
+func (w *Writer) Flush() error {
+	if f, ok := w.w.(interface{ Flush() error }); ok {
+		return f.Flush()
+	}
+	return nil
+}
+
 // Mark writes a frame without payload.
 func (w *Writer) Mark(t Type, trial uint32) error { return w.Write(Frame{Type: t, Trial: trial}) }
 
