@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -240,17 +241,7 @@ func TestClone(t *testing.T) {
 	u.do("snapshot", theirs, "take", "second")
 
 	// It runs, and has its disks and its medium open; it waits, so that it takes no time.
-	running, err := proc.Start(u.command(context.WithoutCancel(t.Context()), python, "-c", launcher, u.session.folder(),
-		"--startvm", theirs, "--vrde", "off", "--start-paused"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		u.run(context.WithoutCancel(t.Context()), "controlvm", theirs, "poweroff")
-		<-running.Done()
-		running.Close()
-	})
-	u.waitFor("paused", running)
+	u.startPaused()
 	before := u.files()
 
 	e, err := u.clone(dir, "snapshot", "first")
@@ -288,23 +279,51 @@ func TestClone(t *testing.T) {
 	}
 }
 
-// waitFor waits until the user's machine is in a state.
-func (u *user) waitFor(state string, running *proc.Stream) {
+// startPaused starts the user's machine, which is ended with the test. VirtualBox lets go of a machine a moment after
+// it took a snapshot, and refuses to start it until then.
+func (u *user) startPaused() {
 	u.t.Helper()
-	for {
-		info, err := u.info(u.t.Context(), theirs)
+	for try := 1; ; try++ {
+		running, err := proc.Start(u.command(context.WithoutCancel(u.t.Context()), python, "-c", launcher,
+			u.session.folder(), "--startvm", theirs, "--vrde", "off", "--start-paused"))
 		if err != nil {
 			u.t.Fatal(err)
 		}
-		if info["VMState"] == state {
+		end := func() {
+			running.Kill()
+			<-running.Done()
+			running.Close()
+		}
+		if u.paused(running) {
+			u.t.Cleanup(func() {
+				u.run(context.WithoutCancel(u.t.Context()), "controlvm", theirs, "poweroff")
+				end()
+			})
 			return
+		}
+		said := string(running.Stderr())
+		end()
+		if try == 20 || !strings.Contains(said, "locked") {
+			u.t.Fatalf("it ended: %s", said)
+		}
+		time.Sleep(500 * time.Millisecond)
+	}
+}
+
+// paused waits until the user's machine is paused. It is not where its process ended.
+func (u *user) paused(running *proc.Stream) bool {
+	u.t.Helper()
+	for {
+		// While the machine starts, VirtualBox may refuse to show it.
+		if info, err := u.info(u.t.Context(), theirs); err == nil && info["VMState"] == "paused" {
+			return true
 		}
 		select {
 		case <-running.Done():
-			u.t.Fatalf("it ended: %s", running.Stderr())
+			return false
 		case <-u.t.Context().Done():
-			u.t.Fatalf("it is %s, not %s", info["VMState"], state)
-		default:
+			u.t.Fatal("it was not paused")
+		case <-time.After(200 * time.Millisecond):
 		}
 	}
 }
