@@ -45,7 +45,7 @@ var ladder = []string{
 	"internal/measure/*",
 	"internal/stats",
 	"internal/sys/*",
-	"internal/sys/clock",
+	"internal/sys/clock internal/sys/ledger",
 	"internal/record internal/unit internal/suggest internal/version internal",
 }
 

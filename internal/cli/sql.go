@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tare/internal/run/supply"
-	"tare/internal/show/sqllog"
+	"tare/internal/show/logs"
 	"tare/internal/sys/proc"
 	"tare/internal/sys/sql/log"
 	"tare/internal/unit"
@@ -127,8 +127,8 @@ func (cmd *sqlCommand) sqlInspect(ctx context.Context, args []string, in *sqlIns
 }
 
 // sqlShow shows what is in a log. failed is the error that ended the reading of it.
-func (cmd *sqlCommand) sqlShow(s *log.Summary, logs []string, in *sqlInspect, failed error) (err error) {
-	s.Logs = logs
+func (cmd *sqlCommand) sqlShow(s *log.Summary, names []string, in *sqlInspect, failed error) (err error) {
+	s.Logs = names
 	if in.top > 0 && len(s.Fingerprints) > in.top && in.format == "json" {
 		s.Fingerprints = s.Fingerprints[:in.top]
 	}
@@ -137,9 +137,9 @@ func (cmd *sqlCommand) sqlShow(s *log.Summary, logs []string, in *sqlInspect, fa
 		case "json":
 			return json.NewEncoder(w).Encode(s)
 		case "html":
-			return sqllog.HTML(w, s, in.top)
+			return logs.HTML(w, s, in.top)
 		}
-		return sqllog.Text(w, s, cmd.width(120), in.top)
+		return logs.Text(w, s, cmd.width(120), in.top)
 	}
 	if in.out != "" {
 		err = writeWhole(in.out, write)

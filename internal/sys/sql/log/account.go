@@ -1,43 +1,20 @@
 package log
 
-import (
-	"cmp"
-	"slices"
-)
+import "tare/internal/sys/ledger"
 
-// Parts says what became of something. Total is the sum of the others.
-type Parts struct {
-	Total     int64 `json:"total"`
-	Replayed  int64 `json:"replayed"`
-	Skipped   int64 `json:"skipped"`
-	Ambiguous int64 `json:"ambiguous"`
-	Lost      int64 `json:"lost"`
-}
+// Parts says what became of something.
+type Parts = ledger.Parts
 
-// Part is one of the four.
-type Part string
+// Part is what can become of a byte or a statement.
+type Part = ledger.Part
 
 // What can become of a byte or a statement.
 const (
-	Replayed  Part = "replayed"
-	Skipped   Part = "skipped"   // on purpose, for a reason
-	Ambiguous Part = "ambiguous" // it may not be what it seems
-	Lost      Part = "lost"      // it cannot be known what it was
+	Replayed  = ledger.Replayed
+	Skipped   = ledger.Skipped
+	Ambiguous = ledger.Ambiguous
+	Lost      = ledger.Lost
 )
-
-func (p *Parts) add(part Part, n int64) {
-	p.Total += n
-	switch part {
-	case Replayed:
-		p.Replayed += n
-	case Skipped:
-		p.Skipped += n
-	case Ambiguous:
-		p.Ambiguous += n
-	default:
-		p.Lost += n
-	}
-}
 
 // Reason is why something was skipped, is ambiguous or lost, with how much of it.
 type Reason struct {
@@ -57,60 +34,19 @@ type Account struct {
 	Resyncs int64 `json:"resyncs"`
 }
 
-type reasonKey struct {
-	part   Part
-	reason string
-}
-
-// ledger is an account that is being kept.
-type ledger struct {
-	bytes, statements Parts
-	reasons           map[reasonKey]*Reason
-	last              *Reason
-	resyncs           int64
-}
-
-// maxReasons bounds how many reasons are told apart: some have a word of the log in them.
-const maxReasons = 500
-
-func (l *ledger) add(part Part, reason string, statements, bytes int64) {
-	l.bytes.add(part, bytes)
-	l.statements.add(part, statements)
-	if part == Replayed {
-		return
-	}
-	// Runs of the same reason are the rule.
-	if l.last == nil || l.last.Part != part || l.last.Reason != reason {
-		key := reasonKey{part, reason}
-		if l.reasons == nil {
-			l.reasons = map[reasonKey]*Reason{}
-		}
-		if l.last = l.reasons[key]; l.last == nil {
-			if len(l.reasons) >= maxReasons {
-				key.reason = "other reasons"
-			}
-			if l.last = l.reasons[key]; l.last == nil {
-				l.last = &Reason{Part: part, Reason: key.reason}
-				l.reasons[key] = l.last
-			}
-		}
-	}
-	l.last.Statements += statements
-	l.last.Bytes += bytes
+// books are an account that is being kept.
+type books struct {
+	ledger.Ledger
+	resyncs int64
 }
 
 // Account is how things stand. An event that was handed out and not accounted for is not in it yet.
 func (r *Reader) Account() Account {
-	a := Account{Bytes: r.account.bytes, Statements: r.account.statements, Resyncs: r.account.resyncs,
+	a := Account{Bytes: r.account.Bytes, Statements: r.account.Records, Resyncs: r.account.resyncs,
 		Reasons: []Reason{}}
-	for _, reason := range r.account.reasons {
-		a.Reasons = append(a.Reasons, *reason)
+	for _, x := range r.account.Reasons() {
+		a.Reasons = append(a.Reasons, Reason{x.Part, x.Reason, x.Records, x.Bytes})
 	}
-	order := map[Part]int{Skipped: 0, Ambiguous: 1, Lost: 2}
-	slices.SortFunc(a.Reasons, func(x, y Reason) int {
-		return cmp.Or(order[x.Part]-order[y.Part], cmp.Compare(y.Statements, x.Statements),
-			cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.Reason, y.Reason))
-	})
 	return a
 }
 
@@ -124,7 +60,7 @@ func (r *Reader) Settle(part Part, reason string) {
 	if r.event.Op.Statement() {
 		statements = 1
 	}
-	r.account.add(part, reason, statements, r.event.Length)
+	r.account.Add(part, reason, statements, r.event.Length)
 }
 
 // The reasons of this package.
@@ -166,7 +102,7 @@ func (r *Reader) settle() {
 }
 
 // skip takes n bytes of the window that are no statement.
-func (r *Reader) skip(n int, reason string) { r.account.add(Skipped, reason, 0, r.in.take(n)) }
+func (r *Reader) skip(n int, reason string) { r.account.Add(Skipped, reason, 0, r.in.take(n)) }
 
 // aside takes n bytes of the window that are a session's record and no event.
 func (r *Reader) aside(session uint64, n int, reason string) {
@@ -179,7 +115,7 @@ func (r *Reader) aside(session uint64, n int, reason string) {
 
 // lose takes n bytes of the window that are lost, with so many statements.
 func (r *Reader) lose(n int, statements int64, reason string) {
-	r.account.add(Lost, reason, statements, r.in.take(n))
+	r.account.Add(Lost, reason, statements, r.in.take(n))
 }
 
 // finish accounts for what is left when the log has ended or cannot be read further.

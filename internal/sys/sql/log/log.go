@@ -144,7 +144,7 @@ type Reader struct {
 	prefix  string
 	reads   reads
 	dialect lex.Dialect
-	account ledger
+	account books
 	sess    sessions
 	clock   clock
 	cutter  cutter

@@ -103,8 +103,8 @@ func checkAccount(t *testing.T, r *Reader, size int64) {
 	}
 	var sum [2]Parts
 	for _, x := range a.Reasons {
-		sum[0].add(x.Part, x.Bytes)
-		sum[1].add(x.Part, x.Statements)
+		sum[0].Add(x.Part, x.Bytes)
+		sum[1].Add(x.Part, x.Statements)
 	}
 	for i, p := range []Parts{a.Bytes, a.Statements} {
 		if s := sum[i]; s.Skipped != p.Skipped || s.Ambiguous != p.Ambiguous || s.Lost != p.Lost {

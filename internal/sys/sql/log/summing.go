@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"tare/internal/sys/ledger"
 	"tare/internal/sys/sql/lex"
 )
 
@@ -176,12 +177,11 @@ func (s *Summing) Restore(text []byte) error {
 	z.s.Time.first, z.s.Time.last = v.First, v.Last
 	r.in.took = v.Took
 	a := &v.Summary.Account
-	r.account = ledger{bytes: a.Bytes, statements: a.Statements, resyncs: a.Resyncs,
-		reasons: map[reasonKey]*Reason{}}
-	for i := range a.Reasons {
-		x := a.Reasons[i]
-		r.account.reasons[reasonKey{x.Part, x.Reason}] = &x
+	var reasons []ledger.Reason
+	for _, x := range a.Reasons {
+		reasons = append(reasons, ledger.Reason{Part: x.Part, Reason: x.Reason, Records: x.Statements, Bytes: x.Bytes})
 	}
+	r.account = books{ledger.Restore(a.Bytes, a.Statements, reasons), a.Resyncs}
 	r.clock.last, r.clock.shift, r.clock.setBack, r.clock.again = v.Clock.Last, v.Clock.Shift, v.Clock.SetBack,
 		v.Clock.Again
 	r.sess.count, r.sess.forgotten, r.textExecutes = v.Numbered, v.Forgotten, v.TextExecutes

@@ -274,13 +274,13 @@ func (p *pgSyslog) finish(r *Reader, e *Event) bool {
 	}
 	p.current = m
 	if m.tooLong {
-		r.account.add(Lost, whyTooLong, 1, m.length)
+		r.account.Add(Lost, whyTooLong, 1, m.length)
 		return false
 	}
 	var rec, detail pgRecord
 	n, sev := p.prefix.match(r, m.text, &rec)
 	if sev == noSeverity {
-		r.account.add(Lost, whyNoRecord, 0, m.length)
+		r.account.Add(Lost, whyNoRecord, 0, m.length)
 		return false
 	}
 	rec.severity = sev
@@ -325,7 +325,7 @@ func (p *pgSyslog) finish(r *Reader, e *Event) bool {
 	rec.message = untab(text)
 	if why := rec.event(r, e); why != "" {
 		e.clear()
-		r.account.add(Skipped, why, 0, m.length)
+		r.account.Add(Skipped, why, 0, m.length)
 		return false
 	}
 	e.Offset, e.Length = m.offset, m.length

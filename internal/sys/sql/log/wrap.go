@@ -290,13 +290,13 @@ func (u *unwrapper) finish(r *Reader) {
 		{Lost, whyBadJSON, &u.broken},
 	} {
 		if *x.bytes > 0 {
-			r.account.add(x.part, x.reason, 0, *x.bytes)
+			r.account.Add(x.part, x.reason, 0, *x.bytes)
 			r.in.took += *x.bytes
 			*x.bytes = 0
 		}
 	}
 	if n := u.given - u.charged; n > 0 { // what stopped in the middle of an entry
-		r.account.add(Lost, whyCut, 0, n)
+		r.account.Add(Lost, whyCut, 0, n)
 		u.charged = u.given
 	}
 }

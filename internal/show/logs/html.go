@@ -1,4 +1,4 @@
-package sqllog
+package logs
 
 import (
 	_ "embed"

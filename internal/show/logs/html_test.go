@@ -1,4 +1,4 @@
-package sqllog
+package logs
 
 import (
 	"strings"

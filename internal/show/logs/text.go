@@ -1,5 +1,5 @@
-// Package sqllog shows what is in the log of a database server.
-package sqllog
+// Package logs shows what is in the log of a database server or a web server.
+package logs
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"tare/internal/sys/ledger"
 	"tare/internal/sys/proc"
 	"tare/internal/sys/sql/log"
 	"tare/internal/unit"
@@ -104,24 +105,33 @@ func (t *text) head(s *log.Summary) {
 }
 
 func (t *text) account(s *log.Summary) {
-	t.line("")
-	row := func(name string, p log.Parts) []string {
-		return []string{name, whole(p.Total), whole(p.Replayed), whole(p.Skipped), whole(p.Ambiguous), whole(p.Lost)}
-	}
-	t.table(1, [][]string{{"", "total", "replayed", "skipped", "ambiguous", "lost"},
-		row("statements", s.Account.Statements), row("bytes", s.Account.Bytes)})
-	if len(s.Account.Reasons) == 0 {
-		return
-	}
-	t.line("")
-	rows := [][]string{{"why not", "", "statements", "bytes"}}
+	var reasons []ledger.Reason
 	for _, r := range s.Account.Reasons {
-		rows = append(rows, []string{string(r.Part), proc.Line(r.Reason), whole(r.Statements), whole(r.Bytes)})
+		reasons = append(reasons, ledger.Reason{Part: r.Part, Reason: r.Reason, Records: r.Statements, Bytes: r.Bytes})
 	}
-	t.table(2, rows)
+	t.accounts("statements", s.Account.Statements, s.Account.Bytes, reasons)
 	if n := s.Account.Resyncs; n > 0 {
 		t.line("  %d times a literal did not end, and the next record was found by its looks", n)
 	}
+}
+
+// accounts writes what became of records, which have a name, and of bytes.
+func (t *text) accounts(name string, records, bytes ledger.Parts, reasons []ledger.Reason) {
+	t.line("")
+	row := func(name string, p ledger.Parts) []string {
+		return []string{name, whole(p.Total), whole(p.Replayed), whole(p.Skipped), whole(p.Ambiguous), whole(p.Lost)}
+	}
+	t.table(1, [][]string{{"", "total", "replayed", "skipped", "ambiguous", "lost"}, row(name, records),
+		row("bytes", bytes)})
+	if len(reasons) == 0 {
+		return
+	}
+	t.line("")
+	rows := [][]string{{"why not", "", name, "bytes"}}
+	for _, r := range reasons {
+		rows = append(rows, []string{string(r.Part), proc.Line(r.Reason), whole(r.Records), whole(r.Bytes)})
+	}
+	t.table(2, rows)
 }
 
 // whole writes a whole number with commas.
@@ -276,17 +286,22 @@ func (t *text) fingerprints(s *log.Summary, top int) {
 		}
 		rows = append(rows, row)
 	}
+	t.list(2, rows, func(i int) string {
+		if shown[i].Comment != "" {
+			return "/* " + proc.Line(shown[i].Comment) + " */ " + proc.Line(shown[i].Text)
+		}
+		return proc.Line(shown[i].Text)
+	})
+}
+
+// list writes a table whose rows, but for the first, are followed by a text that may be cut.
+func (t *text) list(left int, rows [][]string, what func(row int) string) {
 	var b strings.Builder
 	inner := &text{w: &b, width: t.width}
-	inner.table(2, rows)
+	inner.table(left, rows)
 	for i, l := range strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n") {
 		if i > 0 {
-			g := &shown[i-1]
-			what := proc.Line(g.Text)
-			if g.Comment != "" {
-				what = "/* " + proc.Line(g.Comment) + " */ " + what
-			}
-			l += "  " + unit.Cut(what, max(30, t.width-len([]rune(l))-2))
+			l += "  " + unit.Cut(what(i-1), max(30, t.width-len([]rune(l))-2))
 		}
 		t.line("%s", l)
 	}

@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"tare/internal/sys/httplog"
+	"tare/internal/sys/ledger"
+)
+
+func TestHTTPInspect(t *testing.T) {
+	run := func(in string, args ...string) (code int, out, said string) {
+		var stdout, stderr bytes.Buffer
+		a := &app{console: console{in: strings.NewReader(in), out: &stdout, err: &stderr,
+			getenv: func(string) string { return "" }, outFD: -1, errFD: -1}}
+		code = a.run(context.Background(), append([]string{"http", "inspect"}, args...))
+		return code, stdout.String(), stderr.String()
+	}
+	const first = `192.0.2.1 - - [23/Nov/2026:10:00:00 +0000] "GET /a?x=1 HTTP/1.1" 200 5 "-" "m"` + "\nno record\n"
+	const second = `192.0.2.1 - - [23/Nov/2026:10:00:02 +0000] "POST /a HTTP/1.1" 302 5 "-" "m"` + "\n" +
+		`192.0.2.2 - - [23/Nov/2026:10:00:02 +0000] "GET /a?x=2 HTTP/1.1" 404 5 "-" "m"` + "\n"
+	dir := t.TempDir()
+	rotated, now := filepath.Join(dir, "access.log.1.gz"), filepath.Join(dir, "access log")
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	if _, err := z.Write([]byte(first)); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{rotated: packed.String(), now: second} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	code, out, said := run("", "--format", "json", rotated, now)
+	var s httplog.Summary
+	if err := json.Unmarshal([]byte(out), &s); err != nil || code != exitOK || said != "" {
+		t.Fatalf("exit %d, %q, %v\n%s", code, said, err, out)
+	}
+	schema, err := jsonschema.NewCompiler().Compile("../../docs/http-inspect.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	document, err := jsonschema.UnmarshalJSON(strings.NewReader(out))
+	if err == nil {
+		err = schema.Validate(document)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	if want := (ledger.Parts{Total: 3, Replayed: 2, Skipped: 1}); s.Account.Requests != want {
+		t.Errorf("requests %+v, want %+v", s.Account.Requests, want)
+	}
+	if b := s.Account.Bytes; b.Total != int64(len(first+second)) || b.Lost != int64(len("no record\n")) {
+		t.Errorf("bytes %+v", b)
+	}
+	if s.Time.Seconds != 2 || s.Sessions.Total != 2 || s.Distinct != 2 || s.Fingerprints[0].Requests != 2 ||
+		s.Fingerprints[0].Failed != 1 {
+		t.Errorf("%+v", s)
+	}
+	for _, c := range []struct {
+		in   string
+		args []string
+		code int
+		want []string
+	}{
+		{first, []string{"-"}, exitOK, []string{"GET /a?x=", "lost     lines that are no record", "sessions  1;"}},
+		{"", []string{"--request", "2", rotated, now}, exitOK, []string{"session 2, 2026-11-23T10:00:02Z, status 404",
+			"GET /a?x=2", "User-Agent: m"}},
+		{"", []string{"--request", "3", rotated, now}, exitFailed, []string{"has 3 requests"}},
+		{"", []string{"--top", "-1", now}, exitUsage, []string{"--top"}},
+		{"", []string{"--format", "html", now}, exitUsage, []string{"text or json"}},
+		{"", []string{"--zone", "Nowhere", now}, exitUsage, []string{"--zone"}},
+		{"", []string{"--log-format", "combind", now}, exitFailed, []string{"combined"}},
+		{"hello\n", []string{"-"}, exitFailed, []string{"its format is none"}},
+		{"", []string{now + "x"}, exitFailed, []string{"no such file"}},
+	} {
+		code, out, said := run(c.in, c.args...)
+		if code != c.code {
+			t.Errorf("%q: exit %d, want %d", c.args, code, c.code)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(out+said, want) {
+				t.Errorf("%q: no %q in\n%s%s", c.args, want, out, said)
+			}
+		}
+	}
+}
