@@ -20,6 +20,8 @@ import (
 	"tare/internal/lab/hostcache"
 	"tare/internal/lab/microvm"
 	"tare/internal/measure/wire"
+	"tare/internal/measure/workload/all"
+	"tare/internal/record"
 	"tare/internal/sys/proc"
 )
 
@@ -200,6 +202,25 @@ func checkSSH(t *testing.T, v *vm, o env.Options) {
 	}
 }
 
+// checkDirect checks that direct I/O on a new file in the shared folder is refused, and the guest lives on.
+func checkDirect(t *testing.T, v *vm, conn *deploy.Conn) {
+	t.Helper()
+	if _, err := conn.Mount(t.Context(), v.mounts[0].Order); err != nil {
+		t.Fatal(err)
+	}
+	kind, _ := all.Lookup("fs.seqwrite")
+	params, err := kind.Resolve(map[string]string{"size": "64KiB", "direct": "yes"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := wire.Job{Kind: kind.Name, Params: params, Cell: "c", Seed: 1, Root: v.mounts[0].Mount.Dir}
+	_, err = conn.Run(t.Context(), wire.Run{Job: job, Work: 1})
+	if f, ok := errors.AsType[*record.Failure](err); !ok || f.Kind != "refused" ||
+		!strings.Contains(f.Message, "vboxsf") {
+		t.Errorf("direct I/O in a shared folder: %v", err)
+	}
+}
+
 // TestExisting meets a machine that another VirtualBox session has made, on its serial line, and leaves it running.
 func TestExisting(t *testing.T) {
 	need(t)
@@ -230,6 +251,7 @@ func TestExisting(t *testing.T) {
 	if f := x.Facts(); !f.Emulated || !strings.Contains(f.Hypervisor, "IEM") || f.Extra["virtualbox.flushes"] == "" {
 		t.Errorf("its log was not read: %+v", f)
 	}
+	checkDirect(t, v, conn)
 	if err := errors.Join(conn.Close(), x.Close()); err != nil {
 		t.Error(err)
 	}
