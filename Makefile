@@ -14,6 +14,8 @@ SOURCES  := $(shell find cmd internal \( -name '*.go' ! -name '*_test.go' \) -o 
 BUILD    := $(shell cat $(sort $(SOURCES)) | sha256sum | cut -c1-16)
 LDFLAGS  := -s -w -X tare/internal/version.Build=$(BUILD)
 GOBUILD  := $(GO) build -trimpath -ldflags '$(LDFLAGS)'
+# As deploy.Flags, which says why.
+AGENTBUILD := $(GOBUILD) -gcflags=errors=-l -gcflags=fmt=-l
 # With cgo the standard library and all that stands on it would be compiled once more, for vet and lint alone.
 export CGO_ENABLED := 0
 
@@ -29,7 +31,7 @@ agents: $(PLATFORMS:%=$(AGENTS)/tare-agent_%.gz)
 
 $(AGENTS)/tare-agent_%.gz: $(SOURCES)
 	@mkdir -p $(AGENTS)
-	GOOS=$(word 1,$(subst _, ,$*)) GOARCH=$(word 2,$(subst _, ,$*)) $(GOBUILD) -o $(AGENTS)/$*.tmp ./cmd/tare-agent
+	GOOS=$(word 1,$(subst _, ,$*)) GOARCH=$(word 2,$(subst _, ,$*)) $(AGENTBUILD) -o $(AGENTS)/$*.tmp ./cmd/tare-agent
 	gzip -9 -n -c $(AGENTS)/$*.tmp > $@
 	@rm -f $(AGENTS)/$*.tmp
 
@@ -51,7 +53,7 @@ bin/tare: agents $(SOURCES)
 
 bin/tare-agent: $(SOURCES)
 	@mkdir -p bin
-	$(GOBUILD) -o $@ ./cmd/tare-agent
+	$(AGENTBUILD) -o $@ ./cmd/tare-agent
 
 man: bin/tare
 	rm -rf bin/man

@@ -20,6 +20,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"tare/internal/bundle"
+	"tare/internal/lab/deploy"
 	"tare/internal/lab/deploy/agenttest"
 )
 
@@ -73,7 +74,8 @@ func buildTare(dir string) error {
 		return err
 	}
 	agent := "tare-agent_" + runtime.GOOS + "_" + runtime.GOARCH
-	if err := goBuild("-ldflags", "-s -w", "-o", filepath.Join(dir, agent), "tare/cmd/tare-agent"); err != nil {
+	args := append([]string{"-ldflags", "-s -w", "-o", filepath.Join(dir, agent)}, deploy.Flags...)
+	if err := goBuild(append(args, "tare/cmd/tare-agent")...); err != nil {
 		return err
 	}
 	text, err := os.ReadFile(filepath.Join(dir, agent))

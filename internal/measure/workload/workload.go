@@ -189,7 +189,12 @@ type Bench struct {
 	record.Figures
 }
 
+// What a trial reports is set in hundreds of places, none of them in a timed section: inlined there, it would make the
+// agent larger.
+
 // Report sets a metric's value, in the metric's declared unit.
+//
+//go:noinline
 func (b *Bench) Report(metric string, v float64) {
 	if b.Metrics == nil {
 		b.Metrics = map[string]float64{}
@@ -214,6 +219,8 @@ func (b *Bench) Sample(metric string, v []float64) {
 const MaxSamples = 4096
 
 // Check records evidence of the work done. It must not depend on speed: equal work gives equal checks in every target.
+//
+//go:noinline
 func (b *Bench) Check(name, value string) {
 	if b.Checks == nil {
 		b.Checks = map[string]string{}
@@ -222,6 +229,8 @@ func (b *Bench) Check(name, value string) {
 }
 
 // Note records a state of the environment that may differ between targets and can explain a ratio.
+//
+//go:noinline
 func (b *Bench) Note(name, value string) {
 	if b.State == nil {
 		b.State = map[string]string{}
@@ -230,6 +239,8 @@ func (b *Bench) Note(name, value string) {
 }
 
 // Warn attaches a warning to the trial.
+//
+//go:noinline
 func (b *Bench) Warn(code, text, remedy string) {
 	b.Warnings = append(b.Warnings, record.Warning{Code: code, Text: text, Remedy: remedy})
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -110,7 +111,9 @@ func compile(goos, goarch string) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	cmd := proc.Command(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out, "tare/cmd/tare-agent")
+	args := slices.Concat([]string{"go", "build", "-trimpath", "-ldflags", "-s -w"}, deploy.Flags,
+		[]string{"-o", out, "tare/cmd/tare-agent"})
+	cmd := proc.Command(ctx, args...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch, "GOFLAGS=")
 	_, err = proc.RunCmd(cmd, nil)
 	return out, err
