@@ -1,6 +1,7 @@
 package web
 
 import (
+	"slices"
 	"time"
 
 	"tare/internal/measure/workload"
@@ -27,7 +28,7 @@ const (
 )
 
 // Kinds lists the kinds of this package.
-func Kinds() []workload.Kind { return []workload.Kind{get(), fetchKind(), cold()} }
+func Kinds() []workload.Kind { return []workload.Kind{get(), loadKind(), fetchKind(), cold()} }
 
 func sizeParam() workload.Param {
 	return workload.Param{Name: "size", Type: workload.Size, Default: "16KiB", Min: 1, Max: maxPage,
@@ -37,6 +38,42 @@ func sizeParam() workload.Param {
 func timeoutParam() workload.Param {
 	return workload.Param{Name: "timeout", Type: workload.Duration, Default: "30s",
 		Doc: "if a response is not complete after this time, the trial fails"}
+}
+
+func connectionsParam(most int64) workload.Param {
+	return workload.Param{Name: "connections", Type: workload.Int, Default: "2", Min: 1, Max: most,
+		Doc: "number of connections"}
+}
+
+func threadsParam() workload.Param {
+	return workload.Param{Name: "threads", Type: workload.Int, Default: "1", Min: 1, Max: maxThreads,
+		Doc: "threads of the client, over which the connections are divided"}
+}
+
+func keepaliveParam() workload.Param {
+	return workload.Param{Name: "keepalive", Type: workload.Bool, Default: "yes",
+		Doc: "yes: keep connections open; no: open a connection for each request, which is part of its latency"}
+}
+
+func urlParam() workload.Param {
+	return workload.Param{Name: "url", Type: workload.Text, Doc: "page on your own server, " +
+		"http://ADDRESS[:PORT]/PATH as the environment sees it, or with a name from its /etc/hosts; by default the " +
+		"environment's nginx is started"}
+}
+
+func statusParam() workload.Param {
+	return workload.Param{Name: "expect_status", Type: workload.Int, Default: "200", Min: 200, Max: 599,
+		Doc: "the status that each response must have"}
+}
+
+func cookieParam() workload.Param {
+	return workload.Param{Name: "cookie", Type: workload.Text, Doc: "source of the Cookie header's value, such as a " +
+		"login session: file:PATH or env:NAME in the environment; the value never appears in a plan, log or result"}
+}
+
+func headerParam() workload.Param {
+	return workload.Param{Name: "header", Type: workload.Text, Doc: "source of more headers, one Name: value per " +
+		"line: file:PATH or env:NAME in the environment; they are kept secret like the cookie"}
 }
 
 func get() workload.Kind {
@@ -52,50 +89,46 @@ func get() workload.Kind {
 			"are checked, and the SHA-256 of the first responses and of some after the timed section. A redirect, an " +
 			"error or a short body fails the trial.",
 		Params: []workload.Param{
-			{Name: "url", Type: workload.Text, Doc: "page on your own server, http://ADDRESS[:PORT]/PATH as the " +
-				"environment sees it, or with a name from its /etc/hosts; by default the environment's nginx is " +
-				"started"},
-			sizeParam(),
-			{Name: "connections", Type: workload.Int, Default: "2", Min: 1, Max: maxConnections,
-				Doc: "number of connections"},
-			{Name: "threads", Type: workload.Int, Default: "1", Min: 1, Max: maxThreads,
-				Doc: "threads of the client, over which the connections are divided"},
-			{Name: "keepalive", Type: workload.Bool, Default: "yes",
-				Doc: "yes: keep connections open; no: open a connection for each request, which is part of its " +
-					"latency"},
-			{Name: "expect_status", Type: workload.Int, Default: "200", Min: 200, Max: 599,
-				Doc: "the status that each response must have"},
+			urlParam(), sizeParam(), connectionsParam(maxConnections), threadsParam(), keepaliveParam(), statusParam(),
 			{Name: "verify", Type: workload.Choice, Default: verifyBody, Choices: []string{verifyBody, verifyStatus},
 				Doc: "body: every body must have the length of the first, and samples its SHA-256; status: only the " +
 					"status is compared, for a page that differs each time"},
-			{Name: "cookie", Type: workload.Text, Doc: "source of the Cookie header's value, such as a login " +
-				"session: file:PATH or env:NAME in the environment; the value never appears in a plan, log or result"},
-			{Name: "header", Type: workload.Text, Doc: "source of more headers, one Name: value per line: file:PATH " +
-				"or env:NAME in the environment; they are kept secret like the cookie"},
-			timeoutParam(),
+			cookieParam(), headerParam(), timeoutParam(),
 		},
-		Metrics:   getMetrics(true),
-		Dynamic:   func(p workload.Params) []unit.Metric { return getMetrics(p["url"] == "") },
+		Metrics:   loadMetrics("http.get", true, false),
+		Dynamic:   func(p workload.Params) []unit.Metric { return loadMetrics("http.get", p["url"] == "", false) },
 		OnlyReads: func(p workload.Params) bool { return p["url"] != "" },
 		UnitTime:  func(p workload.Params) time.Duration { return p.Duration("timeout") + startTime },
 		Space:     room,
-		New:       func(p workload.Params) (workload.Trial, error) { return newGet(p) },
+		New:       newTrial("http.get"),
 	}
 }
 
-// getMetrics are the figures of a load. The server's CPU time is known if the server is the trial's own.
-func getMetrics(own bool) []unit.Metric {
+// loadMetrics are the figures of a load. The server's CPU time is known if the server is the trial's own. In the open
+// model the rate is given, and latencies are also told since requests were due.
+func loadMetrics(kind string, own, open bool) []unit.Metric {
 	lower := func(name, unitName string, tail bool, doc string) unit.Metric {
 		return unit.Metric{Name: name, Unit: unitName, Better: unit.Lower, Timed: true, Tail: tail, Doc: doc}
 	}
 	ms := []unit.Metric{
-		{Name: "requests_per_second", Unit: "req/s", Better: unit.Higher, Timed: true, Primary: true,
+		{Name: "requests_per_second", Unit: "req/s", Better: unit.Higher, Timed: true, Primary: !open,
 			Doc: "responses per second over all connections"},
 		{Name: "mib_per_second", Unit: "MiB/s", Better: unit.Higher, Timed: true,
 			Doc: "bytes of bodies per second, in units of 1,048,576"},
 	}
-	for _, q := range quantiles {
+	for _, q := range quantilesOf(kind) {
 		ms = append(ms, lower(q.name, "us", q.tail, q.doc))
+	}
+	if open {
+		mean := lower("schedule_mean_us", "us", false, "mean time from when a request was due to the last byte of its "+
+			"response, with the time that it waited for a connection")
+		mean.Primary = true
+		ms = append(ms, mean)
+		for _, q := range quantilesOf(kind) {
+			ms = append(ms, lower("schedule_"+q.name, "us", q.tail, "the same as "+q.name+", from when the request was due"))
+		}
+		ms = append(ms, lower("late_p99_us", "us", true,
+			"99th percentile of how much later than due requests were sent"))
 	}
 	ms = append(ms, lower("client_cpu_us", "us", false, "CPU time of the load generator per request"))
 	if own {
@@ -105,16 +138,26 @@ func getMetrics(own bool) []unit.Metric {
 	return ms
 }
 
-// quantiles are the latencies that are reported.
-var quantiles = []struct {
+// quantile is a latency that is reported.
+type quantile struct {
 	name, doc string
 	q         float64
 	tail      bool
-}{
-	{"p50_us", "median service time of a request, from a histogram of 128 steps per power of two", 0.5, false},
-	{"p90_us", "90th percentile of the service times", 0.9, false},
-	{"p99_us", "99th percentile of the service times", 0.99, true},
-	{"max_us", "the longest service time", 1, true},
+	load      bool // in http.load only
+}
+
+var quantiles = []quantile{
+	{"p50_us", "median service time of a request, from a histogram of 128 steps per power of two", 0.5, false, false},
+	{"p90_us", "90th percentile of the service times", 0.9, false, false},
+	{"p99_us", "99th percentile of the service times", 0.99, true, false},
+	{"p999_us", "99.9th percentile of the service times", 0.999, true, true},
+	{"p9999_us", "99.99th percentile of the service times", 0.9999, true, true},
+	{"max_us", "the longest service time", 1, true, false},
+}
+
+// quantilesOf are the latencies that a kind reports.
+func quantilesOf(kind string) []quantile {
+	return slices.DeleteFunc(slices.Clone(quantiles), func(q quantile) bool { return q.load && kind != "http.load" })
 }
 
 // maxFetch bounds the connections to a server on the controller's machine.
@@ -122,14 +165,7 @@ const maxFetch = 256
 
 func fetchKind() workload.Kind {
 	params := []workload.Param{
-		sizeParam(),
-		{Name: "connections", Type: workload.Int, Default: "2", Min: 1, Max: maxFetch,
-			Doc: "number of connections"},
-		{Name: "threads", Type: workload.Int, Default: "1", Min: 1, Max: maxThreads,
-			Doc: "threads of the client, over which the connections are divided"},
-		{Name: "keepalive", Type: workload.Bool, Default: "yes",
-			Doc: "yes: keep connections open; no: open a connection for each request, which is part of its latency"},
-		timeoutParam(),
+		sizeParam(), connectionsParam(maxFetch), threadsParam(), keepaliveParam(), timeoutParam(),
 	}
 	return workload.Kind{
 		Name: "http.fetch", Family: "web", WorkUnit: "request",
@@ -139,9 +175,9 @@ func fetchKind() workload.Kind {
 			"that nginx once for each page and stops it at the end of the run; it listens only on the loopback. The " +
 			"load, the checks and the figures are those of http.get.",
 		Params:   params,
-		Metrics:  getMetrics(true),
+		Metrics:  loadMetrics("http.fetch", true, false),
 		UnitTime: func(p workload.Params) time.Duration { return p.Duration("timeout") + startTime },
-		New:      func(p workload.Params) (workload.Trial, error) { return newFetch(p) },
+		New:      newTrial("http.fetch"),
 	}
 }
 
@@ -190,7 +226,7 @@ const startTime = time.Minute
 func space(size int64) int64 { return 2*size + 1<<20 }
 
 func room(p workload.Params) int64 {
-	if p["url"] != "" {
+	if p["url"] != "" || p["urls"] != "" {
 		return 0
 	}
 	return space(p.Int("size"))

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"runtime"
+	"strconv"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -28,15 +29,40 @@ const receive = 64 << 10
 // tick is how often a thread checks for expired connections and for a cancelled trial.
 const tick = 250 * time.Millisecond
 
-// load is the request and the expected response of all connections of a trial.
+// load is what all connections of a trial ask for and expect.
 type load struct {
 	addr      netip.AddrPort
-	request   []byte
+	maker     maker
+	method    string
 	keepalive bool
 	status    int
-	length    int64 // of each body; -1 if it may differ
+	within    span // the length of each body
 	timeout   time.Duration
+	asks      []*ask
+	order     []uint16 // of the asks, again and again; nil for one ask
+	check     *check   // nil if no body is looked into
+	follow    bool     // redirects
+	body      []byte
+	rate      float64 // requests per second of the open model; 0 for the closed one
+	poisson   bool
+	seed      uint64
 }
+
+// ask is a request and what is expected of its response.
+type ask struct {
+	hop
+	length int64  // of each body; -1 if it may differ
+	digest string // of each body that is looked into; "" if it may differ
+}
+
+// hop is a request: an ask's, or what a redirect leads to.
+type hop struct {
+	method, path string
+	bytes        []byte
+}
+
+// repeatable tells whether a request may be sent again if the connection broke before the response began.
+func (l *load) repeatable() bool { return l.method != "POST" && l.method != "PATCH" }
 
 // What a connection waits for.
 type stage uint8
@@ -54,9 +80,14 @@ type conn struct {
 	fd     int // -1 when there is none
 	stage  stage
 	served bool // it has returned a response before
+	hops   uint8
 	sent   int
 	begun  int64 // when the request was sent, by the lane's clock
+	due    int64 // when it was due, in the open model
+	ask    *ask
+	hop    *hop // which is being asked for: the ask's, or a redirect's
 	res    response
+	kept   *keeper // of its body; nil if none is looked into
 }
 
 // lane is one thread of the client with its connections.
@@ -66,27 +97,54 @@ type lane struct {
 	to       unix.Sockaddr
 	poll     *poller
 	conns    []conn
+	free     []int32 // connections without a request, in the open model
 	buf      []byte
+	look     *check
+	hops     map[string]*hop // redirects, by method and target
 	base     time.Time
 	now      int64 // the last reading of the clock
+	from     int   // the first connection that a section begins with
 	todo     int64 // requests to begin
+	asked    int   // place in the order
+	schedule *arrivals
+	start    int64 // of the schedule
+	due      int64 // when the next request is
 	done     int64
 	bytes    int64
+	looked   int64 // bodies that were looked into
+	followed int64 // redirects
 	reopened int64 // connections that the server closed, or had closed before a request arrived
 	times    histogram.Histogram
+	since    *histogram.Histogram // latencies since requests were due, in the open model
+	lags     *histogram.Histogram // how late requests were sent
 	stop     *atomic.Bool
 }
 
-func newLane(l *load, connections int, stop *atomic.Bool) (*lane, error) {
+// newLane makes one of some lanes.
+func newLane(l *load, connections, index, lanes int, stop *atomic.Bool) (*lane, error) {
 	p, err := newPoller(connections)
 	if err != nil {
 		return nil, err
 	}
 	n := &lane{load: l, poll: p, conns: make([]conn, connections), buf: make([]byte, receive), base: time.Now(),
-		stop: stop}
+		asked: index * len(l.order) / lanes, stop: stop}
 	n.family, n.to = sockaddr(l.addr)
+	if l.check.looks() {
+		n.look = l.check.own()
+	}
+	if l.rate > 0 {
+		n.schedule = newArrivals(l.rate, l.poisson, index, lanes, l.seed)
+		n.since, n.lags = new(histogram.Histogram), new(histogram.Histogram)
+		n.free = make([]int32, 0, connections)
+	}
 	for i := range n.conns {
-		n.conns[i].fd, n.conns[i].res = -1, newResponse()
+		c := &n.conns[i]
+		c.fd, c.res = -1, newResponse()
+		c.res.bodiless = l.method == "HEAD"
+		if n.look != nil {
+			c.kept = new(keeper)
+			c.res.sink = c.kept.take
+		}
 	}
 	return n, nil
 }
@@ -95,7 +153,7 @@ func (l *lane) clock() int64 { return int64(time.Since(l.base)) }
 
 // forget resets the lane's counters for a new section.
 func (l *lane) forget() {
-	l.done, l.bytes, l.reopened = 0, 0, 0
+	l.done, l.bytes, l.reopened, l.looked, l.followed = 0, 0, 0, 0, 0
 	l.times.Reset()
 }
 
@@ -106,7 +164,26 @@ func (l *lane) close() {
 	_ = l.poll.close()
 }
 
-// run makes n requests, one at a time on each connection.
+// connect makes all connections with a request on each, so that they are not made in the timed section. No more than a
+// wave of them are made at a time: a server has a queue for those that it has not accepted, and resets what comes after.
+func (l *lane) connect() error {
+	schedule := l.schedule
+	l.schedule = nil
+	defer func() { l.schedule = schedule }()
+	for from := 0; from < len(l.conns); from += wave {
+		l.from = from
+		if err := l.run(int64(min(wave, len(l.conns)-from))); err != nil {
+			return err
+		}
+	}
+	l.from = 0
+	return nil
+}
+
+// wave is how many connections a thread makes at a time: a server's queue often has room for 511.
+const wave = 128
+
+// run makes n requests, one at a time on each connection: the next when the last is complete, or when it is due.
 func (l *lane) run(n int64) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -115,16 +192,40 @@ func (l *lane) run(n int64) error {
 	end := l.done + n
 	l.now = l.clock()
 	for i := range l.conns {
-		if l.todo == 0 {
-			break
+		if l.conns[i].stage == closing { // since the last section
+			l.shut(i)
 		}
-		if err := l.begin(i); err != nil {
-			return err
+	}
+	if l.schedule != nil {
+		defer sharp()()
+		l.free = l.free[:0]
+		for i := range l.conns {
+			l.free = append(l.free, int32(i))
+		}
+		l.start = l.now
+		l.due = l.start + l.schedule.next()
+	} else {
+		for i := l.from; i < len(l.conns) && l.todo > 0; i++ {
+			if err := l.begin(i); err != nil {
+				return err
+			}
 		}
 	}
 	look := l.now + int64(tick)
 	for l.done < end {
-		hits, err := l.poll.wait(int(tick / time.Millisecond))
+		wait := tick
+		if l.schedule != nil {
+			if err := l.release(); err != nil {
+				return err
+			}
+			if l.done >= end {
+				break
+			}
+			if len(l.free) > 0 && l.todo > 0 {
+				wait = min(tick, time.Duration(max(0, l.due-l.clock())))
+			}
+		}
+		hits, err := l.poll.wait(wait)
 		if err != nil {
 			return err
 		}
@@ -141,6 +242,25 @@ func (l *lane) run(n int64) error {
 			if err := l.sweep(); err != nil {
 				return err
 			}
+		}
+	}
+	return nil
+}
+
+// release begins the requests that are due, on connections that have none.
+func (l *lane) release() error {
+	for l.todo > 0 && len(l.free) > 0 {
+		l.now = l.clock()
+		if l.due > l.now {
+			return nil
+		}
+		i := int(l.free[len(l.free)-1])
+		l.free = l.free[:len(l.free)-1]
+		l.conns[i].due = l.due
+		l.lags.Record(l.now - l.due)
+		l.due = l.start + l.schedule.next()
+		if err := l.begin(i); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -165,6 +285,11 @@ func (l *lane) sweep() error {
 				unit.Plural(c.res.body, "byte")))
 		}
 	}
+	if late := l.now - l.due; l.schedule != nil && l.todo > 0 && late > int64(l.timeout) {
+		return l.bad(fmt.Errorf("requests wait longer than timeout=%v for a connection: the server does not serve "+
+			"rate=%v requests per second with so many connections; use a lower rate, or more connections if it has "+
+			"time left", l.timeout, l.rate))
+	}
 	return nil
 }
 
@@ -173,15 +298,37 @@ func (l *lane) bad(err error) error {
 	return fmt.Errorf("request %d to %s: %w", l.done+1, l.addr, err)
 }
 
+// in adds which page it was, if there are several.
+func (l *lane) in(c *conn, err error) error {
+	if len(l.asks) > 1 || c.hops > 0 {
+		err = fmt.Errorf("%s: %w", proc.Printable([]byte(c.hop.path)), err)
+	}
+	return l.bad(err)
+}
+
 // begin begins a request on a connection, which is made if there is none.
 func (l *lane) begin(i int) error {
 	c := &l.conns[i]
 	l.todo--
 	c.begun = l.now
-	if c.stage == closing { // since the last section
-		l.shut(i)
+	c.ask = l.asks[0]
+	if l.order != nil {
+		c.ask = l.asks[l.order[l.asked]]
+		if l.asked++; l.asked == len(l.order) {
+			l.asked = 0
+		}
 	}
+	c.hop, c.hops = &c.ask.hop, 0
+	return l.ask(i)
+}
+
+// ask sends a connection's request.
+func (l *lane) ask(i int) error {
+	c := &l.conns[i]
 	c.res.reset()
+	if c.kept != nil {
+		c.kept.reset(l.todo%l.look.every == 0)
+	}
 	if c.fd < 0 {
 		return l.open(i)
 	}
@@ -219,9 +366,9 @@ func (l *lane) send(i int) error {
 		c.sent = 0
 	}
 	for {
-		n, e := write(c.fd, l.request[c.sent:])
+		n, e := write(c.fd, c.hop.bytes[c.sent:])
 		switch {
-		case e == 0 && c.sent+n == len(l.request):
+		case e == 0 && c.sent+n == len(c.hop.bytes):
 			was := c.stage
 			c.stage = receiving
 			if was == sending || was == connecting {
@@ -277,15 +424,19 @@ func (l *lane) serve(i int) error {
 		done, err := c.res.feed(l.buf[:n])
 		switch {
 		case err != nil:
-			return l.bad(err)
+			return l.in(c, err)
 		case done:
 			// The end of the connection usually follows the last response at once.
 			if err := l.complete(i); err != nil || c.stage != closing {
 				return err
 			}
 			continue
-		case l.length >= 0 && c.res.body > l.length && c.res.status == l.status:
-			return l.bad(fmt.Errorf("the body is longer than the first one's %s", unit.Plural(l.length, "byte")))
+		case c.ask.length >= 0 && c.res.body > c.ask.length && c.res.status == l.status:
+			return l.in(c, fmt.Errorf("the body is longer than the first one's %s", unit.Plural(c.ask.length, "byte")))
+		case c.res.body > l.within.most && c.res.status == l.status:
+			return l.in(c, l.within.wrong(c.res.body))
+		case c.kept != nil && c.kept.over && c.res.status == l.status:
+			return l.in(c, errKept)
 		case n < len(l.buf):
 			l.now = l.clock() // for the sweep, if the rest arrives slowly
 			return nil
@@ -296,10 +447,10 @@ func (l *lane) serve(i int) error {
 // lost is a connection that an error ended.
 func (l *lane) lost(i int, e syscall.Errno) error {
 	c := &l.conns[i]
-	if c.served && c.stage != closing && c.res.untouched() {
+	if c.served && c.stage != closing && c.res.untouched() && l.repeatable() {
 		return l.again(i)
 	}
-	return l.bad(fmt.Errorf("after %s of the body: %w", unit.Plural(c.res.body, "byte"), e))
+	return l.in(c, fmt.Errorf("after %s of the body: %w", unit.Plural(c.res.body, "byte"), e))
 }
 
 // ended is a connection that the server closed.
@@ -309,11 +460,11 @@ func (l *lane) ended(i int) error {
 		l.shut(i)
 		return l.next(i)
 	}
-	if c.served && c.res.untouched() {
+	if c.served && c.res.untouched() && l.repeatable() {
 		return l.again(i)
 	}
 	if err := c.res.ends(); err != nil {
-		return l.bad(err)
+		return l.in(c, err)
 	}
 	if err := l.complete(i); err != nil {
 		return err
@@ -334,10 +485,16 @@ func (l *lane) again(i int) error {
 func (l *lane) complete(i int) error {
 	c := &l.conns[i]
 	l.now = l.clock()
-	if c.res.status != l.status || l.length >= 0 && c.res.body != l.length {
-		return l.bad(wrong(c.res.status, l.status, c.res.body, l.length, string(c.res.location)))
+	if l.follow && redirects(c.res.status) && c.res.status != l.status {
+		return l.redirect(i)
+	}
+	if err := l.judge(c); err != nil {
+		return l.in(c, err)
 	}
 	l.times.Record(l.now - c.begun)
+	if l.schedule != nil {
+		l.since.Record(l.now - c.due)
+	}
 	l.done++
 	l.bytes += c.res.body
 	c.served = true
@@ -355,9 +512,56 @@ func (l *lane) complete(i int) error {
 	return l.next(i)
 }
 
-// next begins another request, if there is one left.
+// judge compares a response with what is expected.
+func (l *lane) judge(c *conn) error {
+	switch {
+	case c.res.status != l.status || c.ask.length >= 0 && c.res.body != c.ask.length:
+		return wrong(c.res.status, l.status, c.res.body, c.ask.length, string(c.res.location))
+	case c.res.body < l.within.least || c.res.body > l.within.most:
+		return l.within.wrong(c.res.body)
+	case c.kept == nil || !c.kept.on:
+		return nil
+	case c.kept.over:
+		return errKept
+	}
+	l.looked++
+	return l.look.body(c.kept.body, c.ask.digest)
+}
+
+// redirect asks for what a response refers to. The time of the request goes on.
+func (l *lane) redirect(i int) error {
+	c := &l.conns[i]
+	key := c.hop.method + strconv.Itoa(c.res.status) + c.hop.path + " " + string(c.res.location)
+	to := l.hops[key]
+	if to == nil {
+		var err error
+		if to, err = l.toward(c.hop, c.res.status, string(c.res.location)); err != nil {
+			return l.in(c, err)
+		}
+		if l.hops == nil || len(l.hops) == maxURLs {
+			l.hops = map[string]*hop{}
+		}
+		l.hops[key] = to
+	}
+	if c.hops++; c.hops > maxHops {
+		return l.in(c, errHops)
+	}
+	l.followed++
+	c.hop, c.served = to, true
+	if c.res.close || !l.keepalive {
+		l.shut(i)
+	}
+	return l.ask(i)
+}
+
+// next begins another request, if there is one left and it is due.
 func (l *lane) next(i int) error {
-	if l.todo == 0 {
+	switch {
+	case l.schedule != nil:
+		l.conns[i].stage = idle
+		l.free = append(l.free, int32(i))
+		return nil // release begins it
+	case l.todo == 0:
 		l.conns[i].stage = idle
 		return nil
 	}
@@ -379,7 +583,7 @@ func wrong(status, wanted int, body, length int64, location string) error {
 	switch {
 	case status != wanted && status >= 300 && status < 400 && location != "":
 		return fmt.Errorf("the server answers %d, a redirect to %s, instead of %d: a page behind a login needs "+
-			"cookie=; for the redirect's target, change url=", status, proc.Printable([]byte(location)), wanted)
+			"cookie= or login=; for the redirect's target, change url=, or use redirects=follow of http.load", status, proc.Printable([]byte(location)), wanted)
 	case status != wanted:
 		return fmt.Errorf("the server answers %d instead of %d; read its log, or use expect_status=%d if this is the "+
 			"page", status, wanted, status)

@@ -190,7 +190,7 @@ http {
 	keepalive_timeout 1h;
 	keepalive_requests 1000000000;
 	server {
-		listen %[3]s;
+		listen %[3]s backlog=%[5]d;
 		root "%[4]s";
 	}
 }

@@ -10,7 +10,7 @@ import (
 const (
 	maxHead     = 64 << 10 // of a response, with interim ones before it and trailers after it
 	maxLine     = 8 << 10  // a line that came in pieces
-	maxLocation = 256      // of a redirect's target, for the message
+	maxLocation = 2 << 10  // of a redirect's target
 	maxBody     = 1 << 50
 )
 
@@ -29,15 +29,18 @@ const (
 	partDone
 )
 
-// response reads one response after another from the bytes of a connection. Reading allocates nothing, except for an
-// error, which is the last.
+// response reads one response after another from the bytes of a connection. Reading allocates nothing, except once for
+// lines that come in pieces and for redirects, and for an error, which is the last.
 type response struct {
 	// What is known so far.
 	status int
 	body   int64 // bytes, decoded
 	close  bool  // the server closes the connection after this response
-	// sink, where set, is handed the body's bytes, decoded.
-	sink func([]byte)
+	// sink, where set, is handed the body's bytes, decoded; header the name and value of each header.
+	sink   func([]byte)
+	header func(name, value []byte)
+	// bodiless says that responses have no body whatever they announce: they answer HEAD.
+	bodiless bool
 
 	part     part
 	left     int64 // of the body or of the chunk
@@ -46,12 +49,10 @@ type response struct {
 	minor    byte // of the protocol's version
 	head     int  // bytes of lines so far
 	location []byte
-	line     []byte // the beginning of a line whose end has not come
+	line     []byte // the beginning of a line whose end has not come; made for the first such line
 }
 
-func newResponse() response {
-	return response{line: make([]byte, 0, maxLine), location: make([]byte, 0, maxLocation), length: -1}
-}
+func newResponse() response { return response{length: -1} }
 
 // reset makes it ready for the next response.
 func (r *response) reset() {
@@ -123,6 +124,9 @@ func (r *response) next(p []byte) (line, rest []byte, whole bool, err error) {
 		return nil, nil, false, fmt.Errorf("a line of a response is longer than %d KiB", maxLine>>10)
 	}
 	if i < 0 {
+		if r.line == nil {
+			r.line = make([]byte, 0, maxLine)
+		}
 		r.line = append(r.line, p...)
 		return nil, nil, false, nil
 	}
@@ -192,6 +196,9 @@ func (r *response) readHeader(line []byte) error {
 		return nil // also the continuation of another header's line; the relevant headers must not be continued
 	}
 	name, value := line[:i], line[i+1:]
+	if r.header != nil {
+		r.header(name, trim(value))
+	}
 	switch {
 	case is(name, "content-length"):
 		return r.readLength(trim(value))
@@ -218,7 +225,10 @@ func (r *response) readHeader(line []byte) error {
 		}
 	case is(name, "location"):
 		v := trim(value)
-		r.location = append(r.location[:0], v[:min(len(v), maxLocation)]...)
+		if len(v) > maxLocation {
+			return fmt.Errorf("the target of a redirect is longer than %d KiB", maxLocation>>10)
+		}
+		r.location = append(r.location[:0], v...)
 	}
 	return nil
 }
@@ -245,7 +255,7 @@ func (r *response) headEnds() error {
 		return errors.New("the server switches to another protocol, which was not requested")
 	case r.status < 200: // an interim response; the bound on heads holds for all of them
 		r.part, r.length, r.chunked = partStatus, -1, false
-	case r.status == 204 || r.status == 304:
+	case r.status == 204 || r.status == 304 || r.bodiless:
 		r.part = partDone
 	case r.chunked && r.length >= 0:
 		return errors.New("the response has both a length and chunks, which is ambiguous")

@@ -5,6 +5,7 @@ package web
 import (
 	"os"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -40,9 +41,10 @@ func (p *poller) change(fd, conn int, write bool) error { return p.add(fd, conn,
 
 func (p *poller) remove(_, conn int) { p.fds[conn].Fd = -1 }
 
-func (p *poller) wait(ms int) (int, error) {
+// wait waits for whole milliseconds. The last part of one is spent asking again and again.
+func (p *poller) wait(d time.Duration) (int, error) {
 	p.hit = p.hit[:0]
-	n, err := unix.Poll(p.fds, ms)
+	n, err := unix.Poll(p.fds, int(d/time.Millisecond))
 	if err != nil || n == 0 {
 		if err == unix.EINTR {
 			err = nil
@@ -56,6 +58,9 @@ func (p *poller) wait(ms int) (int, error) {
 	}
 	return len(p.hit), nil
 }
+
+// sharp changes nothing: waits end when they are over.
+func sharp() (undo func()) { return func() {} }
 
 func (p *poller) ready(i int) (conn int) { return p.hit[i] }
 

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"net/url"
 	"os"
@@ -104,26 +105,23 @@ func secret(param, value string) (string, error) {
 		}
 		return v, nil
 	case ok && from == "file" && name != "":
-		f, err := os.Open(name)
-		if err != nil {
-			return "", fmt.Errorf("%s=file: %w; the path is in the environment", param, err)
-		}
-		defer f.Close()
-		buf := make([]byte, maxSecret+1)
-		n := 0
-		for n < len(buf) {
-			k, err := f.Read(buf[n:])
-			if n += k; err != nil {
-				break
-			}
-		}
-		if n == 0 || n > maxSecret {
-			return "", fmt.Errorf("%s=file:%s: the file is empty, unreadable, or larger than %d KiB", param, name,
-				maxSecret>>10)
-		}
-		return string(buf[:n]), nil
+		return contents(param, name, maxSecret)
 	}
 	return "", errSecret(param) // the value may be the secret itself, so it is not repeated
+}
+
+// contents reads a file of the environment that a parameter names.
+func contents(param, name string, most int) (string, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return "", fmt.Errorf("%s=file: %w; the path is in the environment", param, err)
+	}
+	defer f.Close()
+	p, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
+	if err != nil || len(p) == 0 || len(p) > most {
+		return "", fmt.Errorf("%s=file:%s: the file is empty, unreadable, or larger than %d KiB", param, name, most>>10)
+	}
+	return string(p), nil
 }
 
 func errSecret(param string) error {
@@ -140,13 +138,26 @@ func checkSecret(param, value string) error {
 	return errSecret(param)
 }
 
-// render builds the request.
+// maker makes the requests of a trial.
+type maker struct {
+	host            string
+	cookie, headers string
+	keepalive       bool
+}
+
+// render makes a request for the page.
 func (p *page) render(keepalive bool, cookie, headers string) ([]byte, error) {
+	m := maker{p.host, cookie, headers, keepalive}
+	return m.request("GET", p.path, nil)
+}
+
+// request makes the bytes of a request.
+func (m *maker) request(method, path string, body []byte) ([]byte, error) {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "GET %s HTTP/1.1\r\n", p.path)
+	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\n", method, path)
 	named := map[string]bool{}
 	var more bytes.Buffer
-	for n, line := range strings.Split(strings.ReplaceAll(headers, "\r\n", "\n"), "\n") {
+	for n, line := range strings.Split(strings.ReplaceAll(m.headers, "\r\n", "\n"), "\n") {
 		if line == "" {
 			continue
 		}
@@ -163,7 +174,7 @@ func (p *page) render(keepalive bool, cookie, headers string) ([]byte, error) {
 		fmt.Fprintf(&more, "%s: %s\r\n", name, strings.TrimSpace(value))
 	}
 	if !named["host"] {
-		fmt.Fprintf(&b, "Host: %s\r\n", p.host)
+		fmt.Fprintf(&b, "Host: %s\r\n", m.host)
 	}
 	if !named["user-agent"] {
 		fmt.Fprintf(&b, "User-Agent: tare/%s\r\n", version.Version)
@@ -171,9 +182,9 @@ func (p *page) render(keepalive bool, cookie, headers string) ([]byte, error) {
 	if !named["accept"] {
 		b.WriteString("Accept: */*\r\n")
 	}
-	if cookie = strings.TrimSpace(cookie); cookie != "" {
+	if cookie := strings.TrimSpace(m.cookie); cookie != "" {
 		if named["cookie"] {
-			return nil, errors.New("header: it has a Cookie, and cookie= sets another")
+			return nil, errors.New("header: it has a Cookie, and cookie= or login= sets another")
 		}
 		if !isValue(cookie) {
 			return nil, errors.New("cookie: it has characters that are not allowed in a header; write NAME=VALUE on " +
@@ -182,10 +193,17 @@ func (p *page) render(keepalive bool, cookie, headers string) ([]byte, error) {
 		fmt.Fprintf(&b, "Cookie: %s\r\n", cookie)
 	}
 	b.Write(more.Bytes())
-	if !keepalive {
+	if !m.keepalive {
 		b.WriteString("Connection: close\r\n")
 	}
+	if len(body) > 0 && !named["content-type"] {
+		b.WriteString("Content-Type: application/x-www-form-urlencoded\r\n")
+	}
+	if len(body) > 0 || method == "POST" || method == "PUT" || method == "PATCH" {
+		fmt.Fprintf(&b, "Content-Length: %d\r\n", len(body))
+	}
 	b.WriteString("\r\n")
+	b.Write(body)
 	return b.Bytes(), nil
 }
 
