@@ -25,7 +25,8 @@ import (
 func (b *bench) buildAgent(ctx context.Context, goos, goarch string) (string, error) {
 	out := filepath.Join(b.dir, fmt.Sprintf("tare-agent_%s_%s", goos, goarch))
 	args := slices.Concat([]string{"go", "build", "-trimpath", "-ldflags",
-		"-s -w -X tare/internal/version.Build=" + version.Build}, deploy.Flags, []string{"-o", out, "tare/cmd/tare-agent"})
+		"-s -w -X tare/internal/version.Build=" + version.Build}, deploy.Flags,
+		[]string{"-o", out, "tare/cmd/tare-agent"})
 	cmd := proc.Command(ctx, args...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch)
 	if _, err := proc.RunCmd(cmd, nil); err != nil {

@@ -64,8 +64,7 @@ func parseLogin(text string) (*recorded, error) {
 		}
 	}
 	if r.page == "" || len(r.fields) == 0 {
-		return nil, errors.New("login: it needs a line page PATH and a line field NAME=VALUE for the user and for the " +
-			"password")
+		return nil, errors.New("login: it needs a line page PATH, and lines field NAME=VALUE for user and password")
 	}
 	return r, nil
 }

@@ -34,7 +34,8 @@ func TestForms(t *testing.T) {
 		t.Fatal(err)
 	}
 	want = url.Values{"pwd": {"hush"}, "_token": want["_token"], "keep": {"1"}}
-	if action, body, err = r.fill([]byte(loginPage)); err != nil || action != "/api?x=1" || string(body) != want.Encode() {
+	if action, body, err = r.fill([]byte(loginPage)); err != nil || action != "/api?x=1" ||
+		string(body) != want.Encode() {
 		t.Errorf("%s %s, %v", action, body, err)
 	}
 	for page, want := range map[string]string{
@@ -45,7 +46,8 @@ func TestForms(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "page /a", "field a=b", "page x\nfield a=b", "page http://u:hush@h/\nfield a=b",
-		"page /a\nfield hush", "page /a\nfield a=b\ntoken ", "page /a\nfield a=b\nmatch (", "user hush", "page /a\nhush"} {
+		"page /a\nfield hush", "page /a\nfield a=b\ntoken ", "page /a\nfield a=b\nmatch (", "user hush", "page " +
+			"/a\nhush"} {
 		if _, err := parseLogin(bad); err == nil || strings.Contains(err.Error(), "hush") {
 			t.Errorf("%q: %v", bad, err)
 		}
@@ -55,7 +57,8 @@ func TestForms(t *testing.T) {
 func TestJar(t *testing.T) {
 	var j jar
 	for _, c := range []string{"a=1; Path=/; HttpOnly", "b=2", " c = x", "d=", "e", "f=\x01", "=x", "a=3; Max-Age=60",
-		"b=2; expires=Thu, 01-Jan-1970 00:00:01 GMT", "g=deleted", "h=1; max-age=0", "i=" + strings.Repeat("x", maxCookie)} {
+		"b=2; expires=Thu, 01-Jan-1970 00:00:01 GMT", "g=deleted", "h=1; max-age=0", "i=" + strings.Repeat("x",
+			maxCookie)} {
 		j.set(c)
 	}
 	if got := j.header(); got != "a=3" {

@@ -125,7 +125,8 @@ func loadMetrics(kind string, own, open bool) []unit.Metric {
 		mean.Primary = true
 		ms = append(ms, mean)
 		for _, q := range quantilesOf(kind) {
-			ms = append(ms, lower("schedule_"+q.name, "us", q.tail, "the same as "+q.name+", from when the request was due"))
+			ms = append(ms, lower("schedule_"+q.name, "us", q.tail, "the same as "+q.name+", from when the request "+
+				"was due"))
 		}
 		ms = append(ms, lower("late_p99_us", "us", true,
 			"99th percentile of how much later than due requests were sent"))

@@ -165,7 +165,8 @@ func (l *lane) close() {
 }
 
 // connect makes all connections with a request on each, so that they are not made in the timed section. No more than a
-// wave of them are made at a time: a server has a queue for those that it has not accepted, and resets what comes after.
+// wave of them are made at a time: a server has a queue for those that it has not accepted, and resets what comes
+// after.
 func (l *lane) connect() error {
 	schedule := l.schedule
 	l.schedule = nil
@@ -583,7 +584,8 @@ func wrong(status, wanted int, body, length int64, location string) error {
 	switch {
 	case status != wanted && status >= 300 && status < 400 && location != "":
 		return fmt.Errorf("the server answers %d, a redirect to %s, instead of %d: a page behind a login needs "+
-			"cookie= or login=; for the redirect's target, change url=, or use redirects=follow of http.load", status, proc.Printable([]byte(location)), wanted)
+			"cookie= or login=; for the redirect's target, change url=, or use redirects=follow of http.load", status,
+			proc.Printable([]byte(location)), wanted)
 	case status != wanted:
 		return fmt.Errorf("the server answers %d instead of %d; read its log, or use expect_status=%d if this is the "+
 			"page", status, wanted, status)

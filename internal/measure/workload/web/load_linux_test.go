@@ -42,7 +42,8 @@ func TestLoadOnNginx(t *testing.T) {
 			t.Errorf("%v: checks %v, figures %v", c.given, b.Checks, m)
 		}
 		if m["schedule_max_us"] != 0 && m["schedule_max_us"] < m["max_us"] {
-			t.Errorf("%v: since they were due %v us, since they were sent %v", c.given, m["schedule_max_us"], m["max_us"])
+			t.Errorf("%v: since they were due %v us, since they were sent %v", c.given, m["schedule_max_us"],
+				m["max_us"])
 		}
 	}
 	b, err := loaded(t, map[string]string{"method": "HEAD"}, 100)
@@ -76,7 +77,8 @@ func TestPagesOfNginx(t *testing.T) {
 	}
 	server := fmt.Sprintf("http://%s", n.addr)
 	list := filepath.Join(t.TempDir(), "pages")
-	if err := os.WriteFile(list, []byte("# weights\n3 /a.html\n"+server+"/b.html # the large one\n"), 0o600); err != nil {
+	if err := os.WriteFile(list, []byte("# weights\n3 /a.html\n"+server+"/b.html # the large one\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, given := range []map[string]string{

@@ -67,7 +67,8 @@ func TestBodiesThatAreChecked(t *testing.T) {
 		{"another text beside the token", func(n int64) string {
 			return fmt.Sprintf("token=%d&%s", n, map[bool]string{true: "hello", false: "jello"}[n < 30])
 		}, map[string]string{"verify": "hash", "mask": `token=[0-9]+`}, "the body differs from the first one"},
-		{"too short at first", func(int64) string { return "x" }, map[string]string{"verify": "status", "length": "2-5"},
+		{"too short at first", func(int64) string { return "x" }, map[string]string{"verify": "status",
+			"length": "2-5"},
 			"asks for 2 to 5"},
 		{"too short later", func(n int64) string { return "xxxxx"[:5-n/30] },
 			map[string]string{"verify": "status", "length": "5-"}, "asks for at least 5"},
@@ -271,15 +272,17 @@ func TestHostileServersUnderLoad(t *testing.T) {
 		do   func(c net.Conn)
 		want string
 	}{
-		"500": {func(c net.Conn) { io.WriteString(c, "HTTP/1.1 500 No\r\nContent-Length: 5\r\n\r\nhello") }, "500 instead of 200"},
+		"500": {func(c net.Conn) { io.WriteString(c, "HTTP/1.1 500 No\r\nContent-Length: 5\r\n\r\nhello") },
+			"500 instead of 200"},
 		"reset": {func(c net.Conn) {
 			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel")
 			c.(*net.TCPConn).SetLinger(0)
 			c.Close()
 		}, "connection reset"},
-		"stall":        {func(c net.Conn) { io.Copy(io.Discard, c) }, "within 2s"},
-		"half a body":  {func(c net.Conn) { io.WriteString(c, good[:len(good)-2]); c.Close() }, "after 3 of 5 bytes"},
-		"wrong length": {func(c net.Conn) { io.WriteString(c, strings.Replace(good, "5", "4", 1)) }, "after the end of"},
+		"stall":       {func(c net.Conn) { io.Copy(io.Discard, c) }, "within 2s"},
+		"half a body": {func(c net.Conn) { io.WriteString(c, good[:len(good)-2]); c.Close() }, "after 3 of 5 bytes"},
+		"wrong length": {func(c net.Conn) { io.WriteString(c, strings.Replace(good, "5", "4", 1)) }, "after the end " +
+			"of"},
 		"endless chunks": {func(c net.Conn) {
 			_, err := io.WriteString(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
 			for n := 0; n < 1<<20 && err == nil; n++ {

@@ -160,7 +160,8 @@ func (s span) wrong(body int64) error {
 	if s.most == maxBody {
 		return fmt.Errorf("the body has %s, and length= asks for at least %d", unit.Plural(body, "byte"), s.least)
 	}
-	return fmt.Errorf("the body has %s or more, and length= asks for %d to %d", unit.Plural(body, "byte"), s.least, s.most)
+	return fmt.Errorf("the body has %s or more, and length= asks for %d to %d", unit.Plural(body, "byte"), s.least,
+		s.most)
 }
 
 // parseSpan reads MIN-MAX, MIN- or N.

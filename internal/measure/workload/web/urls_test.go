@@ -23,7 +23,8 @@ func TestLists(t *testing.T) {
 	if again := shuffled(list, 7); string(rune(again[0])) != string(rune(order[0])) {
 		t.Errorf("another order for the same seed: %v and %v", order, again)
 	}
-	for _, bad := range []string{"", "#", "5", "/a", "3 4 /a", "0 /a", "1001 /a", "x", "http://a/ http://b/", "http:///a",
+	for _, bad := range []string{"", "#", "5", "/a", "3 4 /a", "0 /a", "1001 /a", "x", "http://a/ http://b/",
+		"http:///a",
 		strings.Repeat("/a ", maxURLs+1), strings.Repeat("#", maxList+1)} {
 		if _, _, err := parseList(bad, ""); err == nil {
 			t.Errorf("%.40q is taken", bad)
