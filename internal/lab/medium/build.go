@@ -76,8 +76,8 @@ func Probe(context.Context) env.Status {
 	return env.Status{OK: true, Detail: "xorriso, ISOLINUX, mtools, qemu-img"}
 }
 
-// parts are what boots.
-type parts struct{ kernel, initrd, args string }
+// parts are what boots. The kernel for BIOS may have another form.
+type parts struct{ kernel, bios, initrd, args string }
 
 // build makes the image.
 func (t *tools) build(ctx context.Context, dir string, p parts, image string) error {
@@ -85,7 +85,7 @@ func (t *tools) build(ctx context.Context, dir string, p parts, image string) er
 	if err := os.MkdirAll(filepath.Join(tree, "isolinux"), 0o755); err != nil {
 		return err
 	}
-	for to, from := range map[string]string{"isolinux.bin": t.isolinux, "ldlinux.c32": t.module, "linux": p.kernel,
+	for to, from := range map[string]string{"isolinux.bin": t.isolinux, "ldlinux.c32": t.module, "linux": p.bios,
 		"initrd": p.initrd} {
 		if err := copyFile(filepath.Join(tree, "isolinux", to), from); err != nil {
 			return err

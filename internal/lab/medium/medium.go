@@ -71,12 +71,14 @@ func Common() []string {
 		"mptsas", "vmw_pvscsi", "hv_storvsc", "xen_blkfront", "sd_mod", "ext4"}
 }
 
-// interpreted are the arguments for Options.Interpreted. They leave out what takes a processor that runs five million
-// instructions a second most of its boot: checks of its own ciphers, tables for tracing, changes of its own code.
+// interpreted are the arguments for Options.Interpreted. They leave out what takes a processor that runs ten million
+// instructions a second most of its boot: checks of its own ciphers, tables for tracing and BPF, changes of its own
+// code. docs/virtualbox.md says what the large ones cost.
 const interpreted = "mitigations=off nokaslr tsc=reliable no_timer_check ipv6.disable=1 noreplace-smp audit=0 " +
 	"initcall_blacklist=crypto_kdf108_init,trace_eval_init,trace_eval_sync,init_kprobe_trace," +
 	"load_system_certificate_list,slab_sysfs_init,cubictcp_register,tracer_init_tracefs,event_trace_init," +
-	"init_blk_tracer,bpf_tcp_ca_kfunc_init,bpf_prog_test_run_init,kfunc_init"
+	"init_blk_tracer,bpf_tcp_ca_kfunc_init,bpf_prog_test_run_init,kfunc_init,bpf_rstat_kfunc_init," +
+	"bpf_key_sig_kfuncs_init,btf_module_init,ftrace_check_for_weak_functions"
 
 // Write makes a medium at path, where nothing may be yet.
 func Write(ctx context.Context, path string, o Options) (Written, error) {
@@ -99,7 +101,7 @@ func write(ctx context.Context, path string, o Options) (w Written, err error) {
 	if err != nil {
 		return w, err
 	}
-	c := microvm.Contents{Files: o.Files}
+	c := microvm.Contents{Files: o.Files, Unsigned: o.Interpreted}
 	if c.Kernel, c.Modules, c.Extra, err = o.kernel(); err != nil {
 		return w, err
 	}
@@ -124,7 +126,14 @@ func write(ctx context.Context, path string, o Options) (w Written, err error) {
 		return w, err
 	}
 	image := filepath.Join(dir, "image")
-	if err := tools.build(ctx, dir, parts{c.Kernel.Image, initrd, w.Args}, image); err != nil {
+	p := parts{c.Kernel.Image, c.Kernel.Image, initrd, w.Args}
+	how := ""
+	if o.Interpreted {
+		if bare, err := microvm.Bare(o.Cache, p.kernel); err == nil { // else it boots more slowly
+			p.bios, how = bare, "under BIOS unpacked by the host, no KASLR"
+		}
+	}
+	if err := tools.build(ctx, dir, p, image); err != nil {
 		return w, err
 	}
 	if format != "iso" && format != "raw" {
@@ -142,6 +151,9 @@ func write(ctx context.Context, path string, o Options) (w Written, err error) {
 		"guest.kernel.package": c.Kernel.Package, "guest.kernel.flavour": c.Kernel.Flavour,
 		"guest.kernel.arguments": w.Args, "guest.initramfs.sha256": done.SHA256,
 		"guest.initramfs.bytes": fmt.Sprint(done.Bytes), "medium.format": format,
+	}
+	if how != "" {
+		w.Facts["guest.kernel.entry"] = how
 	}
 	return w, os.Rename(image, path)
 }

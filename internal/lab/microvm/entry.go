@@ -34,6 +34,17 @@ var errNoEntry = errors.New("the kernel has no PVH entry point")
 // processor many seconds. The file is made once and kept below cache, or below DefaultCache if cache is empty. An error
 // says why there is none; the image still boots.
 func Unpacked(cache, image string) (string, error) {
+	return keptOf(cache, image, ".elf", func(b []byte) ([]byte, error) {
+		kernel, err := unpackImage(b, maxUnpacked)
+		if err == nil {
+			err = checkEntry(kernel)
+		}
+		return kernel, err
+	})
+}
+
+// keptOf returns what is made of a kernel image. It is made once and kept in the cache, with that ending.
+func keptOf(cache, image, ending string, of func([]byte) ([]byte, error)) (string, error) {
 	cache, err := orDefault(cache)
 	if err != nil {
 		return "", err
@@ -43,7 +54,7 @@ func Unpacked(cache, image string) (string, error) {
 		return "", fmt.Errorf("unpack kernel: %w", err)
 	}
 	dir := filepath.Join(cache, "unpacked")
-	path := filepath.Join(dir, hash+".elf")
+	path := filepath.Join(dir, hash+ending)
 	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
 		now := time.Now()
 		_ = os.Chtimes(path, now, now) // for prune; if this fails, the kernel may be unpacked again some day
@@ -53,20 +64,18 @@ func Unpacked(cache, image string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("unpack kernel: %w", err)
 	}
-	kernel, err := unpackImage(b, maxUnpacked)
-	if err == nil {
-		err = checkEntry(kernel)
-	}
-	if err != nil {
+	if b, err = of(b); err != nil {
 		return "", fmt.Errorf("unpack kernel %s: %w", image, err)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}
-	if err := writeWhole(path, kernel); err != nil {
+	if err := writeWhole(path, b); err != nil {
 		return "", fmt.Errorf("keep unpacked kernel: %w", err)
 	}
-	Prune(dir, keptUnpacked, func(name string) bool { return filepath.Ext(name) == ".elf" })
+	Prune(dir, keptUnpacked, func(name string) bool {
+		return slices.Contains([]string{".elf", bareEnding}, filepath.Ext(name))
+	})
 	return path, nil
 }
 
@@ -115,30 +124,20 @@ func Prune(dir string, keep int, whole func(name string) bool) {
 // unpackImage returns the kernel in an image, at most limit bytes, from the header that boot loaders read:
 // Documentation/arch/x86/boot.rst.
 func unpackImage(b []byte, limit int64) ([]byte, error) {
-	const (
-		sectors   = 0x1f1
-		magic     = 0x202 // "HdrS", followed by the protocol's version
-		payload   = 0x248
-		headerEnd = 0x250
-		protocol  = 0x208 // the first version that says where the kernel is
-	)
+	const protocol = 0x208 // the first version that says where the kernel is
 	if bytes.HasPrefix(b, []byte(elf.ELFMAG)) {
 		return b, nil // already unpacked
 	}
-	if len(b) < headerEnd || !bytes.Equal(b[magic:magic+4], []byte("HdrS")) {
+	if len(b) < bootPayload+8 || !bytes.Equal(b[bootMagic:bootMagic+4], []byte("HdrS")) {
 		return nil, errors.New("it is not a bzImage")
 	}
 	le := binary.LittleEndian
-	if v := le.Uint16(b[magic+4:]); v < protocol {
+	if v := le.Uint16(b[bootMagic+4:]); v < protocol {
 		return nil, fmt.Errorf("its boot protocol is %d.%02d; at least 2.08 is needed to find the kernel in it", v>>8,
 			v&0xff)
 	}
-	setup := uint64(b[sectors])
-	if setup == 0 {
-		setup = 4
-	}
-	from := (setup+1)*512 + uint64(le.Uint32(b[payload:]))
-	size := uint64(le.Uint32(b[payload+4:]))
+	from := uint64(setupBytes(b)) + uint64(le.Uint32(b[bootPayload:]))
+	size := uint64(le.Uint32(b[bootPayload+4:]))
 	if from > uint64(len(b)) || size > uint64(len(b))-from || size < 8 {
 		return nil, fmt.Errorf("it has %d bytes, but its header puts the kernel in %d bytes from %d", len(b), size,
 			from)

@@ -33,6 +33,9 @@ type Contents struct {
 	// on.
 	Extra []string
 	Files []File // files of this machine; see Programs
+	// Unsigned leaves out the modules' signatures. A kernel that checks one reads the whole module once more, which
+	// takes an interpreted processor seconds. One that insists on them (Secure Boot) refuses such modules.
+	Unsigned bool
 }
 
 // Written is the result of Initramfs.
@@ -121,6 +124,9 @@ func writeModules(w cpio.RecordWriter, c Contents) error {
 		b, err := ReadModule(filepath.Join(c.Kernel.Modules, filepath.FromSlash(m)))
 		if err != nil {
 			return err
+		}
+		if c.Unsigned {
+			b = withoutSignature(b)
 		}
 		if err := w.WriteRecord(cpio.StaticFile(inside(guestabi.Modules)+"/"+name+".ko", string(b),
 			0o600)); err != nil {

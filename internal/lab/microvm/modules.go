@@ -3,6 +3,7 @@ package microvm
 import (
 	"bufio"
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -186,4 +187,22 @@ func ReadModule(name string) ([]byte, error) {
 		return nil, fmt.Errorf("unpack kernel module %s: it is larger than %d MiB", name, maxModule>>20)
 	}
 	return b, nil
+}
+
+// withoutSignature cuts off what the kernel's build (scripts/sign-file) appends to a module: a signature, what it is,
+// and a line of text.
+func withoutSignature(b []byte) []byte {
+	const (
+		ending = "~Module signature appended~\n"
+		about  = 12 // bytes; the last four are the signature's length
+	)
+	rest, signed := bytes.CutSuffix(b, []byte(ending))
+	if !signed || len(rest) < about {
+		return b
+	}
+	length := binary.BigEndian.Uint32(rest[len(rest)-4:])
+	if rest = rest[:len(rest)-about]; int64(length) > int64(len(rest)) {
+		return b
+	}
+	return rest[:len(rest)-int(length)]
 }

@@ -145,3 +145,16 @@ func FuzzModinfo(f *testing.F) {
 		}
 	})
 }
+
+func TestWithoutSignature(t *testing.T) {
+	const ending = "~Module signature appended~\n"
+	about := "\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x00\x03"
+	for module, want := range map[string]string{
+		"code" + "sig" + about + ending: "code", "code": "code", "": "", ending: ending, about + ending: about + ending,
+		"sig" + about + ending: "", "code" + ending + "more": "code" + ending + "more",
+	} {
+		if got := string(withoutSignature([]byte(module))); got != want {
+			t.Errorf("%q became %q, want %q", module, got, want)
+		}
+	}
+}

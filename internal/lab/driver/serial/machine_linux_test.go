@@ -38,6 +38,9 @@ var (
 	folder  string
 )
 
+// interpreted is the ending of an ISO whose kernel the host has unpacked.
+const interpreted = "interpreted.iso"
+
 // media returns the medium in a format, which all tests share.
 func media(t testing.TB, format string) string {
 	t.Helper()
@@ -61,13 +64,17 @@ func media(t testing.TB, format string) string {
 	o := medium.Options{
 		Agents: agenttest.Store(t, "linux/amd64"), Kernel: found[0], Common: true,
 		// What emulation needs on a busy machine; see package qemu.
-		Args: []string{"no_timer_check"},
+		Args: []string{"no_timer_check"}, Interpreted: format == interpreted,
 	}
-	if format != "iso" {
+	if !strings.HasSuffix(format, "iso") {
 		o.Scratch = scratchSerial
 	}
-	if _, err := medium.Write(t.Context(), path, o); err != nil {
+	w, err := medium.Write(t.Context(), path, o)
+	if err != nil {
 		t.Fatal(err)
+	}
+	if o.Interpreted && w.Facts["guest.kernel.entry"] == "" {
+		t.Error("the guest would unpack its kernel itself")
 	}
 	pathOf[format] = path
 	return path

@@ -16,7 +16,8 @@ func virtio(path, name string) []string {
 		"-device", "virtserialport,chardev=v,name=" + name}
 }
 
-// TestVirtioPort: a guest that has the port for the wire leaves its serial port to the console.
+// TestVirtioPort: a guest that has the port for the wire leaves its serial port to the console. The other one boots a
+// medium for interpreted processors.
 func TestVirtioPort(t *testing.T) {
 	if testing.Short() {
 		t.Skip("boots virtual machines")
@@ -42,7 +43,7 @@ func TestVirtioPort(t *testing.T) {
 	t.Run("of another", func(t *testing.T) {
 		t.Parallel()
 		path := filepath.Join(shared(t), "uart")
-		start(t, nil, slices.Concat(asCD(media(t, "iso")), virtio(path+"-agent", "org.qemu.guest_agent.0"),
+		start(t, nil, slices.Concat(asCD(media(t, interpreted)), virtio(path+"-agent", "org.qemu.guest_agent.0"),
 			onSocket(path))...)
 		await(t, "the socket", func() bool { return exists(path) })
 		works(t, spec(path))
