@@ -15,7 +15,7 @@ BUILD    := $(shell cat $(sort $(SOURCES)) | sha256sum | cut -c1-16)
 LDFLAGS  := -s -w -X tare/internal/version.Build=$(BUILD)
 GOBUILD  := $(GO) build -trimpath -ldflags '$(LDFLAGS)'
 # As deploy.Flags, which says why.
-AGENTBUILD := $(GOBUILD) -gcflags=errors=-l -gcflags=fmt=-l
+AGENTBUILD := $(GOBUILD) -gcflags=errors=-l -gcflags=fmt=-l -gcflags=regexp=-l -gcflags=regexp/syntax=-l -gcflags=encoding/json=-l -gcflags=archive/tar=-l -gcflags=reflect=-l
 # With cgo the standard library and all that stands on it would be compiled once more, for vet and lint alone.
 export CGO_ENABLED := 0
 

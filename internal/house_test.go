@@ -45,7 +45,7 @@ var ladder = []string{
 	"internal/measure/*",
 	"internal/stats",
 	"internal/sys/*",
-	"internal/sys/clock internal/sys/ledger",
+	"internal/sys/clock internal/sys/ledger internal/sys/sock",
 	"internal/record internal/unit internal/suggest internal/version internal",
 }
 

@@ -144,8 +144,8 @@ Try "tare run" to measure what this machine has, or "tare doctor" to see what it
 		(&selftestCommand{app: a}).command(), (&guestCommand{app: a}).command(), (&cleanCommand{app: a}).command(),
 		(&versionCommand{app: a}).command(), (&iozoneCommand{app: a}).command(), (&compareCommand{app: a}).command(),
 		(&rerunCommand{app: a}).command(), (&historyCommand{app: a}).command(), (&bundleCommand{app: a}).command(),
-		(&sqlCommand{app: a}).command(), (&httpCommand{app: a}).command(), (&manCommand{app: a}).command(),
-		(&completionCommand{app: a}).command(),
+		(&sqlCommand{app: a}).command(), (&httpCommand{app: a}).command(), (&netCommand{app: a}).command(),
+		(&manCommand{app: a}).command(), (&completionCommand{app: a}).command(),
 	)
 	root.CompletionOptions.DisableDefaultCmd = true
 	(&completer{a}).completions(root)

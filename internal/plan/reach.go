@@ -13,7 +13,7 @@ func (d *draft) checkReach(t *Tables, p *problems) {
 	for i := range d.Workloads {
 		w := &d.Workloads[i]
 		k := t.kind(w.Kind)
-		if k == nil || !k.Needs.Peer {
+		if k == nil || !k.NeedsPeer(w.Params) {
 			continue
 		}
 		var ways []string

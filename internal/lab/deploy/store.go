@@ -16,9 +16,10 @@ import (
 )
 
 // Flags are what slim agents are built with besides the usual. Go puts the code of errors.New and fmt.Errorf where they
-// are called, which is some 1,500 times and nowhere in a timed section: without that, an agent is 0.23 MB smaller, 0.11
-// MB compressed. The Makefile has them, too.
-var Flags = []string{"-gcflags=errors=-l", "-gcflags=fmt=-l"}
+// are called, which is some 1,500 times and nowhere in a timed section, and the same goes for the other packages here:
+// see docs/decisions/0041. The Makefile has them, too.
+var Flags = []string{"-gcflags=errors=-l", "-gcflags=fmt=-l", "-gcflags=regexp=-l", "-gcflags=regexp/syntax=-l",
+	"-gcflags=encoding/json=-l", "-gcflags=archive/tar=-l", "-gcflags=reflect=-l"}
 
 // Store has agent executables: those built into this program (build tag bundle), the program itself for its own
 // platform, and those given by Use. It implements env.Agents and is safe for concurrent use.

@@ -149,7 +149,7 @@ func (w *worker) look(j wire.Job) (*cell, *record.Failure) {
 	if w.dir == "" && k.Needs.FS && (k.OnlyReads == nil || !k.OnlyReads(p)) {
 		return refuse(kindNoDir, "%s needs a writable directory, but there is none", k.Name)
 	}
-	if k.Needs.Peer && (j.Peer == nil || j.Peer.Missing != "") {
+	if k.NeedsPeer(p) && (j.Peer == nil || j.Peer.Missing != "") {
 		why := "the controller did not name a peer"
 		if j.Peer != nil {
 			why = j.Peer.Missing

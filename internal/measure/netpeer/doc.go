@@ -13,6 +13,7 @@
 //	echo   so many times the client sends a message and the peer sends it back
 //	usage  the peer tells what it has used so far; the number means nothing
 //	page   so many bytes, of a seed that follows, are to be served as a web page; the peer tells where they are
+//	datagrams  so many datagrams in a direction; the side that receives them tells the other what came (Flow)
 //	touch  nothing is asked: that the connection was made is the work
 //
 // The client closes first. The peer then resets the connection instead of closing it, so that neither end keeps it in
@@ -25,7 +26,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
+
+	"tare/internal/sys/sock"
 )
 
 // Role is the first argument of an executable in the role of the peer.
@@ -42,13 +46,25 @@ const (
 	Usage
 	Touch
 	Page
+	Datagrams
 )
 
-// Bounds of Hello.Size: of a block that is sent or received at a time, and of a message.
+// Bounds of Hello.Size: of a block that is sent or received at a time, of a message, and of a datagram.
 const (
 	MaxBlock   = 4 << 20
 	MaxMessage = 1 << 20
+
+	MinDatagram, MaxDatagram = 16, 65507
 )
+
+// cpus is Go's default number of processors when the process began.
+var cpus = runtime.GOMAXPROCS(0)
+
+// CPUs is how many processors this process may use.
+func CPUs() int { return cpus }
+
+// OS lists the systems (GOOS) on which clients of the peer work; the peer itself needs another one than Windows.
+func OS() []string { return []string{"linux", "darwin", "freebsd", "windows"} }
 
 // maxAmount bounds one request.
 const maxAmount = 1 << 50
@@ -86,7 +102,7 @@ func ParseToken(s string) (t Token, err error) {
 type Hello struct {
 	Token Token
 	Op    Op
-	Size  int // bytes: Up and Down: the peer's reads and writes; Echo: a message; else 0
+	Size  int // bytes: Up and Down: the peer's reads and writes; Echo: a message; Datagrams: one of them; else 0
 }
 
 // helloSize is the length of a greeting: token, operation, three zeros, size.
@@ -105,17 +121,19 @@ func parseHello(b []byte) (h Hello, err error) {
 		return h, errHello
 	}
 	h = Hello{Token: Token(b[:32]), Op: Op(b[32]), Size: int(binary.LittleEndian.Uint32(b[36:]))}
-	most := 0
+	least, most := 1, 0
 	switch h.Op {
 	case Up, Down:
 		most = MaxBlock
 	case Echo:
 		most = MaxMessage
+	case Datagrams:
+		least, most = MinDatagram, MaxDatagram
 	case Usage, Touch, Page:
 	default:
 		return h, errHello
 	}
-	if h.Size > most || most > 0 && h.Size < 1 {
+	if h.Size > most || most > 0 && h.Size < least {
 		return h, errHello
 	}
 	return h, nil
@@ -163,19 +181,30 @@ func parseUsed(b []byte) Used {
 
 // Receipt is the peer's report of a transfer.
 type Receipt struct {
-	Bytes       int64 // received or sent
-	Retransmits int64 // segments that the peer's kernel has sent again on this connection; below 0: not known
+	Bytes int64 // received or sent
+	// Info is what the peer's kernel tells of this connection; Resent is below 0 if it does not.
+	Info sock.Info
 }
 
-const receiptSize = 16
+const receiptSize = 32
+
+// infoOf is the part of a receipt that the kernel knows.
+func infoOf(fd sock.FD) sock.Info {
+	if info, ok := sock.Stat(fd); ok {
+		return info
+	}
+	return sock.Info{Resent: -1}
+}
 
 func (r Receipt) put(b []byte) {
-	binary.LittleEndian.PutUint64(b, uint64(r.Bytes))
-	binary.LittleEndian.PutUint64(b[8:], uint64(r.Retransmits))
+	for i, v := range []int64{r.Bytes, r.Info.Resent, int64(r.Info.RTT), r.Info.Window} {
+		binary.LittleEndian.PutUint64(b[8*i:], uint64(v))
+	}
 }
 
 func parseReceipt(b []byte) Receipt {
-	return Receipt{Bytes: int64(binary.LittleEndian.Uint64(b)), Retransmits: int64(binary.LittleEndian.Uint64(b[8:]))}
+	field := func(i int) int64 { return int64(binary.LittleEndian.Uint64(b[8*i:])) }
+	return Receipt{Bytes: field(0), Info: sock.Info{Resent: field(1), RTT: time.Duration(field(2)), Window: field(3)}}
 }
 
 // Pages are servers of web pages on the loopback of the peer's machine, for work that fetches one over the network.

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"tare/internal/sys/sock"
 )
 
 // running is a peer in this process and how it is reached.
@@ -144,10 +146,10 @@ func TestStrangersAreNotServed(t *testing.T) {
 	} {
 		fd := bare(t, address)
 		answer := make([]byte, 2)
-		if err := writeFull(fd, hello); err != nil {
+		if err := sock.WriteFull(fd, hello); err != nil {
 			t.Fatal(err)
 		}
-		if err := readFull(fd, answer); err != io.ErrUnexpectedEOF || answer[0] != wrongHello {
+		if err := sock.ReadFull(fd, answer); err != io.ErrUnexpectedEOF || answer[0] != wrongHello {
 			t.Errorf("%s: answered %v, %v", name, answer, err)
 		}
 	}
@@ -165,8 +167,8 @@ func TestStrangersAreNotServed(t *testing.T) {
 	}
 	dialed(t, address, token, Usage, 0)
 	for _, fd := range silent[:2] {
-		limit(fd, time.Minute)
-		if _, err := read(fd, make([]byte, 1)); err != io.EOF && err != unix.ECONNRESET {
+		sock.Limit(fd, time.Minute)
+		if _, err := sock.Read(fd, make([]byte, 1)); err != io.EOF && err != unix.ECONNRESET {
 			t.Errorf("a stranger who says nothing: %v", err)
 		}
 	}
@@ -178,11 +180,11 @@ func TestErrorsSayWhatHappened(t *testing.T) {
 		serve func(fd int)
 		want  string
 	}{
-		"closes": {func(fd int) { readFull(fd, make([]byte, helloSize)) }, "the peer closed the connection"},
-		"resets": {reset, "broke"},
-		"says other": {func(fd int) { readFull(fd, make([]byte, helloSize)); writeFull(fd, []byte("H")) },
+		"closes": {func(fd int) { sock.ReadFull(fd, make([]byte, helloSize)) }, "the peer closed the connection"},
+		"resets": {sock.Reset, "broke"},
+		"says other": {func(fd int) { sock.ReadFull(fd, make([]byte, helloSize)); sock.WriteFull(fd, []byte("H")) },
 			"not a peer of tare"},
-		"has too many": {func(fd int) { readFull(fd, make([]byte, helloSize)); writeFull(fd, []byte{full}) },
+		"has too many": {func(fd int) { sock.ReadFull(fd, make([]byte, helloSize)); sock.WriteFull(fd, []byte{full}) },
 			"the most connections"},
 		"wrong about one": {func(fd int) { liar(fd) }, "counted 7 bytes, but 1 were sent"},
 	} {
@@ -225,12 +227,12 @@ func TestErrorsSayWhatHappened(t *testing.T) {
 
 // liar admits everybody and counts wrongly.
 func liar(fd int) {
-	readFull(fd, make([]byte, helloSize))
-	writeFull(fd, []byte{admitted})
-	readFull(fd, make([]byte, 9))
+	sock.ReadFull(fd, make([]byte, helloSize))
+	sock.WriteFull(fd, []byte{admitted})
+	sock.ReadFull(fd, make([]byte, 9))
 	receipt := make([]byte, receiptSize)
 	Receipt{Bytes: 7}.put(receipt)
-	writeFull(fd, receipt)
+	sock.WriteFull(fd, receipt)
 }
 
 // bare is a connection on which nothing was said.
@@ -240,15 +242,15 @@ func bare(t *testing.T, address string) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fd, err := newSocket()
+	fd, err := d.to.TCP()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { unix.Close(fd) })
-	if err := connect(fd, &d.to, connectTime); err != nil {
+	if err := sock.Connect(fd, &d.to, connectTime); err != nil {
 		t.Fatal(err)
 	}
-	if err := limit(fd, stallTime); err != nil {
+	if err := sock.Limit(fd, stallTime); err != nil {
 		t.Fatal(err)
 	}
 	return fd

@@ -4,11 +4,13 @@ package netpeer
 
 import (
 	"bufio"
+	"crypto/rand"
 	"crypto/subtle"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"runtime"
 	"strings"
 	"sync"
@@ -17,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"tare/internal/sys/sock"
 	"tare/internal/sys/thread"
 )
 
@@ -30,7 +33,7 @@ const (
 type server struct {
 	token     Token
 	patience  time.Duration // for a greeting
-	listener  int
+	listener  sock.FD
 	pages     Pages // nil: it serves none
 	strangers atomic.Int32
 	served    atomic.Int32
@@ -82,20 +85,8 @@ func Main(in io.Reader, out, errOut io.Writer, pages Pages) int {
 }
 
 func (s *server) listen() (port int, err error) {
-	if s.listener, err = newSocket(); err != nil {
-		return 0, err
-	}
-	if err := unix.Bind(s.listener, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		return 0, err
-	}
-	if err := unix.Listen(s.listener, 1024); err != nil {
-		return 0, err
-	}
-	at, err := unix.Getsockname(s.listener)
-	if err != nil {
-		return 0, err
-	}
-	return at.(*unix.SockaddrInet4).Port, nil
+	s.listener, port, err = sock.Listen(netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 0))
+	return port, err
 }
 
 func (s *server) accept() error {
@@ -113,7 +104,7 @@ func (s *server) accept() error {
 		}
 		unix.CloseOnExec(fd)
 		if s.strangers.Load() >= maxStrangers {
-			unix.Close(fd)
+			sock.Close(fd)
 			continue
 		}
 		s.strangers.Add(1)
@@ -122,8 +113,8 @@ func (s *server) accept() error {
 }
 
 // attend serves a connection until its end. It reports no errors, because the client sees the connection end.
-func (s *server) attend(fd int) {
-	defer unix.Close(fd)
+func (s *server) attend(fd sock.FD) {
+	defer sock.Close(fd)
 	h, answer, err := s.greet(fd)
 	s.strangers.Add(-1)
 	if err != nil {
@@ -134,23 +125,23 @@ func (s *server) attend(fd int) {
 			answer = full
 		}
 		defer s.served.Add(-1)
-		if answer == admitted && (h.Op == Up || h.Op == Down) {
+		if answer == admitted && (h.Op == Up || h.Op == Down || h.Op == Datagrams) {
 			s.makeRoom(s.moving.Add(1)) // before the answer, and so before the client asks any connection to move bytes
 			defer s.moving.Add(-1)
 		}
 	}
-	if err := limit(fd, stallTime); err != nil || writeFull(fd, []byte{answer}) != nil || answer != admitted {
+	if err := sock.Limit(fd, stallTime); err != nil || sock.WriteFull(fd, []byte{answer}) != nil || answer != admitted {
 		return
 	}
 	if err := s.serve(fd, h); errors.Is(err, io.EOF) {
-		reset(fd)
+		sock.Reset(fd)
 	}
 }
 
 // greet reads a greeting and returns the answer.
-func (s *server) greet(fd int) (h Hello, answer byte, err error) {
+func (s *server) greet(fd sock.FD) (h Hello, answer byte, err error) {
 	var b [helloSize]byte
-	if err := readBy(fd, b[:], time.Now().Add(s.patience)); err != nil {
+	if err := sock.ReadBy(fd, b[:], time.Now().Add(s.patience)); err != nil {
 		return h, 0, err
 	}
 	if subtle.ConstantTimeCompare(b[:len(s.token)], s.token[:]) != 1 {
@@ -163,13 +154,13 @@ func (s *server) greet(fd int) (h Hello, answer byte, err error) {
 }
 
 // serve serves a connection's operation until the client closes it: then the error is io.EOF.
-func (s *server) serve(fd int, h Hello) error {
+func (s *server) serve(fd sock.FD, h Hello) error {
 	if h.Op == Touch {
 		var b [1]byte
-		return readFull(fd, b[:])
+		return sock.ReadFull(fd, b[:])
 	}
-	if h.Op == Echo || h.Op == Usage || h.Op == Page {
-		if err := noDelay(fd); err != nil {
+	if h.Op != Up && h.Op != Down {
+		if err := sock.NoDelay(fd); err != nil {
 			return err
 		}
 	}
@@ -179,35 +170,45 @@ func (s *server) serve(fd int, h Hello) error {
 	if h.Op == Down {
 		Fill(buf, 1)
 	}
-	for {
-		if err := limit(fd, askTime); err != nil {
+	f := flow{tcp: fd, udp: sock.None, packet: buf}
+	if h.Op == Datagrams {
+		var err error
+		if f.udp, err = meet(fd); err != nil {
 			return err
 		}
-		if err := readFull(fd, ask); err != nil {
+		defer sock.Close(f.udp)
+	}
+	for {
+		if err := sock.Limit(fd, askTime); err != nil {
+			return err
+		}
+		if err := sock.ReadFull(fd, ask); err != nil {
 			return err
 		}
 		amount, err := parseAmount(ask)
 		if err != nil {
 			return err
 		}
-		if err := limit(fd, stallTime); err != nil {
+		if err := sock.Limit(fd, stallTime); err != nil {
 			return err
 		}
 		switch h.Op {
 		case Up:
-			err = receive(fd, buf, amount)
+			err = sock.Receive(fd, buf, amount)
 		case Down:
-			err = send(fd, buf, amount)
+			err = sock.Send(fd, buf, amount)
 		case Echo:
 			err = echo(fd, buf, amount)
 		case Usage:
-			err = writeFull(fd, Used{CPU: CPUTime(), CPUs: CPUs()}.pack())
+			err = sock.WriteFull(fd, Used{CPU: CPUTime(), CPUs: CPUs()}.pack())
 		case Page:
 			err = s.page(fd, ask, amount)
+		case Datagrams:
+			err = f.serve(amount)
 		}
 		if err == nil && (h.Op == Up || h.Op == Down) {
-			Receipt{Bytes: amount, Retransmits: retransmits(fd)}.put(receipt)
-			err = writeFull(fd, receipt)
+			Receipt{Bytes: amount, Info: infoOf(fd)}.put(receipt)
+			err = sock.WriteFull(fd, receipt)
 		}
 		if errors.Is(err, io.EOF) {
 			return io.ErrUnexpectedEOF // in the middle
@@ -226,26 +227,77 @@ func (s *server) makeRoom(n int32) {
 }
 
 // echo sends so many messages back.
-func echo(fd int, message []byte, times int64) error {
+func echo(fd sock.FD, message []byte, times int64) error {
 	for ; times > 0; times-- {
-		if err := readFull(fd, message); err != nil {
+		if err := sock.ReadFull(fd, message); err != nil {
 			return err
 		}
-		if err := writeFull(fd, message); err != nil {
+		if err := sock.WriteFull(fd, message); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// meet opens a socket for datagrams beside a connection, and waits for the client's first.
+func meet(fd sock.FD) (_ sock.FD, err error) {
+	here, err := sock.Here(fd)
+	if err != nil {
+		return sock.None, err
+	}
+	udp, port, err := sock.ListenUDP(netip.AddrPortFrom(here.Addr(), 0))
+	if err != nil {
+		return sock.None, err
+	}
+	defer func() {
+		if err != nil {
+			sock.Close(udp)
+		}
+	}()
+	intro := binary.LittleEndian.AppendUint16(nil, uint16(port))
+	intro = append(intro, rand.Text()[:cookieSize]...)
+	if err := errors.Join(sock.WriteFull(fd, intro), sock.Limit(udp, silence)); err != nil {
+		return sock.None, err
+	}
+	b := make([]byte, cookieSize+1)
+	for end := time.Now().Add(silence); time.Now().Before(end); {
+		n, from, err := sock.GetFrom(udp, b)
+		if err != nil {
+			return sock.None, err
+		}
+		if subtle.ConstantTimeCompare(b[:n], intro[2:]) == 1 {
+			return udp, errors.Join(sock.Meet(udp, &from), sock.WriteFull(fd, []byte{1}))
+		}
+	}
+	return sock.None, sock.ErrStalled
+}
+
+// serve serves a request for datagrams.
+func (f *flow) serve(amount int64) (err error) {
+	var order [orderSize]byte
+	if err := sock.ReadFull(f.tcp, order[:]); err != nil {
+		return err
+	}
+	gap := time.Duration(binary.LittleEndian.Uint64(order[1:]))
+	if gap < 0 || gap > maxGap || order[0] > 1 {
+		return errors.New("this is not a valid order")
+	}
+	if order[0] == 0 {
+		_, err = f.receive(amount)
+	} else {
+		_, err = f.send(amount, gap)
+	}
+	return err
+}
+
 // page reads the seed of a page into the buffer ask, and answers where the page is served.
-func (s *server) page(fd int, ask []byte, size int64) error {
-	if err := readFull(fd, ask); err != nil {
+func (s *server) page(fd sock.FD, ask []byte, size int64) error {
+	if err := sock.ReadFull(fd, ask); err != nil {
 		return err
 	}
 	served, err := Served{}, errors.New("this peer does not serve pages")
 	if s.pages != nil {
 		served, err = s.pages.Serve(size, binary.LittleEndian.Uint64(ask))
 	}
-	return writeFull(fd, served.pack(err))
+	return sock.WriteFull(fd, served.pack(err))
 }

@@ -50,6 +50,9 @@ type Kind struct {
 	// HostCold, if set, tells whether a trial with these parameters begins with the host's caches dropped. The
 	// controller drops them before it asks for the trial, because an environment can neither do nor check it.
 	HostCold func(Params) bool
+	// Peerless, if set, tells whether a trial with these parameters does without the run's peer, although the kind
+	// needs it.
+	Peerless func(Params) bool
 	// UnitTime, if set, returns how long one unit of work with these parameters may take, including preparation, before
 	// it counts as hung. Without it, units are assumed to be short.
 	UnitTime func(Params) time.Duration
@@ -94,6 +97,11 @@ type Needs struct {
 	Shell    bool     // needs a shell in the environment
 	Peer     bool     // needs a way to the run's peer, on the controller's machine
 	OS       []string // GOOS values it runs on; empty means all
+}
+
+// NeedsPeer tells whether a trial with the given parameters needs the run's peer.
+func (k *Kind) NeedsPeer(p Params) bool {
+	return k.Needs.Peer && (k.Peerless == nil || !k.Peerless(p))
 }
 
 // ServiceKey is the key of the service that trials with the given parameters need; "" for none.

@@ -23,7 +23,7 @@ type Peer interface {
 func NeedsPeer(p *plan.Plan, kinds func(string) (*workload.Kind, bool), environment string) bool {
 	for i := range p.Workloads {
 		w := &p.Workloads[i]
-		if k, ok := kinds(w.Kind); ok && k.Needs.Peer && w.On(environment) {
+		if k, ok := kinds(w.Kind); ok && k.NeedsPeer(w.Params) && w.On(environment) {
 			return true
 		}
 	}
@@ -35,7 +35,7 @@ const kindPeerDied = "peer-died"
 
 func (p *peerLink) needed(w *plan.Workload) bool {
 	k, ok := p.kinds(w.Kind)
-	return ok && k.Needs.Peer
+	return ok && k.NeedsPeer(w.Params)
 }
 
 // peerLink is how work on the network reaches the run's peer.

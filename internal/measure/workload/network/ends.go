@@ -9,6 +9,7 @@ import (
 
 	"tare/internal/measure/netpeer"
 	"tare/internal/measure/workload"
+	"tare/internal/sys/sock"
 	"tare/internal/sys/thread"
 )
 
@@ -61,21 +62,37 @@ func (e *ends) report(b *workload.Bench, c cost) error {
 	if err != nil {
 		return err
 	}
+	e.reportWith(b, c, now.CPU-e.peer.CPU, now.CPUs)
+	return nil
+}
+
+// reportWith is report with what the other end used; below 0: not known.
+func (e *ends) reportWith(b *workload.Bench, c cost, other time.Duration, cpus int) {
 	for _, side := range []struct {
 		name, share string
 		used        time.Duration
 		cpus        int
 	}{
 		{"client", "client_cpu_share", e.client, netpeer.CPUs()},
-		{"peer", "server_cpu_share", now.CPU - e.peer.CPU, now.CPUs},
+		{"peer", "server_cpu_share", other, cpus},
 	} {
-		if side.used < 0 || side.cpus < 1 {
+		if side.used < 0 || side.cpus < 1 { // not known
 			continue
 		}
 		b.Report(side.name+"_cpu_"+c.metric, side.used.Seconds()*c.scale/(float64(b.Work)*c.each))
 		b.Note(side.share, strconv.FormatFloat(side.used.Seconds()/b.Elapsed.Seconds()/float64(side.cpus), 'f', 3, 64))
 	}
-	return nil
+}
+
+// reportInfo reports what the senders' kernels tell of so many streams, of which the sum is given.
+func reportInfo(b *workload.Bench, sum sock.Info, n int64, known bool) {
+	if !known {
+		b.Note("tcp_info", sock.NoInfo)
+		return
+	}
+	b.Note("retransmits", strconv.FormatInt(sum.Resent, 10))
+	b.Report("tcp_rtt", float64(sum.RTT)/float64(n))
+	b.Report("tcp_window", float64(sum.Window)/float64(n))
 }
 
 func (e *ends) close() error {

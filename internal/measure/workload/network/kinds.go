@@ -22,10 +22,21 @@ const (
 )
 
 // Kinds lists the kinds of this package.
-func Kinds() []workload.Kind { return []workload.Kind{stream(), roundTrip(), connect()} }
+func Kinds() []workload.Kind {
+	return []workload.Kind{stream(), roundTrip(), connect(), udp(), underLoad()}
+}
 
 // needs are those of all kinds here. Network traffic is mostly CPU work.
 func needs() workload.Needs { return workload.Needs{Peer: true, CPUBound: true, OS: netpeer.OS()} }
+
+// serverParam is the way to another end than the run's peer.
+func serverParam() workload.Param {
+	return workload.Param{Name: "server", Type: workload.Text, Doc: "an iperf3 server in the place of the run's " +
+		"peer: " +
+		"its numeric address as the environment sees it, with a port unless it is 5201"}
+}
+
+func atServer(p workload.Params) bool { return p["server"] != "" }
 
 const theOtherEnd = "The other end is tare's own process on the controller's machine."
 
@@ -41,6 +52,7 @@ type cost struct {
 var (
 	perGiB        = cost{"ms_per_gib", "ms", 1e3, "GiB", 1.0 / 1024}
 	perRoundTrip  = cost{"us_per_round_trip", "us", 1e6, "round trip", 1}
+	perDatagram   = cost{"us_per_datagram", "us", 1e6, "datagram", 1}
 	perConnection = cost{"us_per_connection", "us", 1e6, "connection", 1}
 )
 
@@ -59,26 +71,101 @@ func stream() workload.Kind {
 		Name: "net.stream", Family: "network", WorkUnit: "MiB", MaxWork: 1 << 30, // the peer's limit
 		Doc: "Sends bytes over TCP and stops the clock when the receiver has all of them. " + theOtherEnd + " " +
 			"direction=up sends from the environment to it (as iperf3 does), down in the other direction (iperf3 " +
-			"-R). Each stream is a connection with a thread at each end and has an equal share of the bytes. The " +
-			"connections are made before the clock starts. On Linux, the state retransmits is the number of segments " +
-			"that were sent again.",
+			"-R), both at once (--bidir): then each direction has half of the bytes. Each stream is a connection " +
+			"with a thread at each end and has an equal share of the bytes. The connections are made before the " +
+			"clock starts. With server the other end is stock iperf3 -s: the clock also spans the start of the test, " +
+			"and the CPU time at the other end is what iperf3 says. The round trip and the window are those of the " +
+			"senders; on Linux, the state retransmits is the number of segments that were sent again.",
 		Params: []workload.Param{
-			{Name: "direction", Type: workload.Choice, Default: "up", Choices: []string{"up", "down"},
-				Doc: "up: the environment sends; down: it receives"},
+			{Name: "direction", Type: workload.Choice, Default: "up", Choices: []string{"up", "down", "both"},
+				Doc: "up: the environment sends; down: it receives; both: it does both at once"},
 			{Name: "streams", Type: workload.Int, Default: "1", Min: 1, Max: maxStreams,
-				Doc: "connections at the same time"},
+				Doc: "connections at the same time, in each direction"},
 			{Name: "block", Type: workload.Size, Default: "128KiB", Min: 1, Max: netpeer.MaxBlock,
 				Doc: "bytes per read or write"},
+			serverParam(),
 		},
 		Metrics: append([]unit.Metric{
 			{Name: "throughput", Unit: "MiB/s", Better: unit.Higher, Timed: true, Primary: true,
 				Doc: "bytes received per second over all streams"},
+			{Name: "tcp_rtt", Unit: "ns", Better: unit.Lower,
+				Doc: "round trip as the senders' kernels smooth it (TCP_INFO), at the end; only on Linux"},
+			{Name: "tcp_window", Unit: "segments", Better: unit.Higher,
+				Doc: "congestion window of the senders (TCP_INFO), at the end; only on Linux"},
 		}, perGiB.metrics()...),
-		Needs: needs(),
-		New: func(p workload.Params) (workload.Trial, error) {
-			return &streams{down: p["direction"] == "down", conns: make([]*netpeer.Conn, p.Int("streams")),
-				size: int(p.Int("block"))}, nil
+		Needs: needs(), Peerless: atServer,
+		New: newStreams,
+	}
+}
+
+func udp() workload.Kind {
+	metrics := func(paced bool) []unit.Metric {
+		m := []unit.Metric{
+			{Name: "jitter", Unit: "ns", Better: unit.Lower, Timed: true, Primary: paced,
+				Doc: "mean change of the time on the way from one datagram to the next, as RFC 3550 smooths it"},
+			{Name: "arrived", Unit: "%", Better: unit.Higher, Doc: "share of the datagrams that were received"},
+		}
+		if !paced {
+			m = append([]unit.Metric{{Name: "datagrams_per_second", Unit: "datagrams/s", Better: unit.Higher,
+				Timed: true, Primary: true, Doc: "datagrams received per second; only without a rate"}}, m...)
+		}
+		return append(m, perDatagram.metrics()...)
+	}
+	return workload.Kind{
+		Name: "net.udp", Family: "network", WorkUnit: "datagram", MaxWork: 1 << 40,
+		Doc: "Sends numbered datagrams over UDP, each with one system call, and counts at the receiver which arrive " +
+			"(as iperf3 -u does). " + theOtherEnd + " Without a rate the sender sends as fast as it can, and the " +
+			"figure is how many datagrams per second arrive; with a rate, jitter decides. The clock stops when the " +
+			"receiver has told the sender what came. The states lost and reordered count datagrams; a reordered one " +
+			"came after one with a higher number.",
+		Params: []workload.Param{
+			{Name: "direction", Type: workload.Choice, Default: "up", Choices: []string{"up", "down"},
+				Doc: "up: the environment sends; down: it receives"},
+			{Name: "size", Type: workload.Size, Default: "64B", Min: netpeer.MinDatagram, Max: netpeer.MaxDatagram,
+				Doc: "bytes of a datagram without headers"},
+			{Name: "rate", Type: workload.Int, Default: "0", Min: 0, Max: 10e6,
+				Doc: "datagrams per second; 0: as fast as the sender can"},
+			serverParam(),
 		},
+		Metrics: metrics(false),
+		Dynamic: func(p workload.Params) []unit.Metric { return metrics(gap(p) > 0) },
+		Needs:   needs(), Peerless: atServer,
+		New: newDatagrams,
+	}
+}
+
+func underLoad() workload.Kind {
+	latency := func(name, doc string, primary, tail bool) unit.Metric {
+		return unit.Metric{Name: name, Unit: "ns", Better: unit.Lower, Timed: true, Primary: primary, Tail: tail,
+			Doc: doc}
+	}
+	return workload.Kind{
+		Name: "net.loaded", Family: "network", WorkUnit: "round trip",
+		Doc: "Makes round trips over TCP as net.rr does on one connection, first with nothing else to do, then as " +
+			"many while streams run beside it as in net.stream: what a queue in between costs everybody else. " +
+			theOtherEnd + " The streams run for 0.3 s before the first round trip under load.",
+		Params: []workload.Param{
+			{Name: "direction", Type: workload.Choice, Default: "up", Choices: []string{"up", "down", "both"},
+				Doc: "of the streams: up: the environment sends; down: it receives; both: it does both at once"},
+			{Name: "streams", Type: workload.Int, Default: "1", Min: 1, Max: maxStreams,
+				Doc: "streams at the same time, in each direction"},
+			{Name: "size", Type: workload.Size, Default: "1B", Min: 1, Max: netpeer.MaxMessage,
+				Doc: "bytes of a message, in each direction"},
+		},
+		Metrics: append([]unit.Metric{
+			latency("latency_p50", "median time of a round trip under load", true, false),
+			latency("latency_p90", "90th percentile of it", false, false),
+			latency("latency_p99", "99th percentile of it", false, true),
+			latency("latency_max", "longest time of a round trip under load", false, true),
+			latency("idle_p50", "median time of a round trip without load", false, false),
+			latency("idle_p90", "90th percentile of it", false, false),
+			latency("idle_p99", "99th percentile of it", false, true),
+			{Name: "over_idle_p50", Unit: "x", Better: unit.Lower, Doc: "latency_p50 over idle_p50"},
+			{Name: "over_idle_p99", Unit: "x", Better: unit.Lower, Tail: true, Doc: "latency_p99 over idle_p99"},
+			{Name: "load", Unit: "MiB/s", Better: unit.Higher, Timed: true, Doc: "throughput of the streams"},
+		}, perRoundTrip.metrics()...),
+		Needs: needs(),
+		New:   newLoaded,
 	}
 }
 

@@ -2,18 +2,18 @@ package network
 
 import (
 	"context"
-	"strconv"
 
 	"tare/internal/measure/netpeer"
 	"tare/internal/measure/workload"
+	"tare/internal/sys/sock"
 	"tare/internal/sys/thread"
 )
 
-// streams is a trial of net.stream.
+// streams is a trial of net.stream with the run's peer.
 type streams struct {
-	down  bool
-	size  int
-	conns []*netpeer.Conn
+	up, down bool
+	size     int
+	conns    []*netpeer.Conn // those that send come first
 
 	ends
 	team     *thread.Team
@@ -22,12 +22,29 @@ type streams struct {
 	undo     func() // of the room made for them
 }
 
-func (t *streams) Setup(ctx context.Context, b *workload.Bench) (err error) {
-	op := netpeer.Up
-	if t.down {
-		op = netpeer.Down
+func newStreams(p workload.Params) (workload.Trial, error) {
+	up, down, n := p["direction"] != "down", p["direction"] != "up", int(p.Int("streams"))
+	if p["server"] != "" {
+		return newForeign(p, up, down)
 	}
-	if err := t.connect(ctx, b, t.conns, op, t.size); err != nil {
+	if up && down {
+		n *= 2
+	}
+	return &streams{up: up, down: down, conns: make([]*netpeer.Conn, n), size: int(p.Int("block"))}, nil
+}
+
+// receives tells whether the environment receives on the i-th connection.
+func (t *streams) receives(i int) bool { return t.down && (!t.up || i >= len(t.conns)/2) }
+
+func (t *streams) Setup(ctx context.Context, b *workload.Bench) (err error) {
+	senders := 0
+	for senders < len(t.conns) && !t.receives(senders) {
+		senders++
+	}
+	if err := t.connect(ctx, b, t.conns[:senders], netpeer.Up, t.size); err != nil {
+		return err
+	}
+	if err := t.connect(ctx, b, t.conns[senders:], netpeer.Down, t.size); err != nil {
 		return err
 	}
 	t.undo = thread.Room(len(t.conns))
@@ -50,7 +67,7 @@ func (t *streams) Measure(_ context.Context, b *workload.Bench) error {
 	defer t.end()
 	return each(t.team, len(t.conns), func(i int) (err error) {
 		bytes := share(b.Work<<20, i, len(t.conns))
-		if t.down {
+		if t.receives(i) {
 			t.receipts[i], err = t.conns[i].Down(t.blocks[i], bytes)
 		} else {
 			t.receipts[i], err = t.conns[i].Up(t.blocks[i], bytes)
@@ -60,17 +77,16 @@ func (t *streams) Measure(_ context.Context, b *workload.Bench) error {
 }
 
 func (t *streams) Report(b *workload.Bench) error {
-	resent, known := int64(0), true
+	sum, known := sock.Info{}, true
 	for i, r := range t.receipts {
-		n := r.Retransmits
-		if !t.down {
-			n = t.conns[i].Retransmits()
+		info, ok := r.Info, r.Info.Resent >= 0
+		if !t.receives(i) {
+			info, ok = t.conns[i].Info()
 		}
-		resent, known = resent+n, known && n >= 0
+		sum.Resent, sum.RTT, sum.Window = sum.Resent+info.Resent, sum.RTT+info.RTT, sum.Window+info.Window
+		known = known && ok
 	}
-	if known {
-		b.Note("retransmits", strconv.FormatInt(resent, 10))
-	}
+	reportInfo(b, sum, int64(len(t.conns)), known)
 	b.Report("throughput", b.Rate(1))
 	return t.report(b, perGiB)
 }

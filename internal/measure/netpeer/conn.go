@@ -1,29 +1,28 @@
-//go:build unix
-
 package netpeer
 
 import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"net/netip"
+	"io"
 
-	"golang.org/x/sys/unix"
+	"tare/internal/sys/sock"
 )
 
 // Dialer makes connections of one kind to a peer. The zero value is not usable.
 type Dialer struct {
-	to    unix.SockaddrInet4
+	to    sock.Address
 	text  string
 	hello []byte
 	op    Op
+	size  int
 }
 
 // NewDialer reads an address, such as 10.0.2.2:41234, and a token.
 func NewDialer(address, token string, op Op, size int) (*Dialer, error) {
-	at, err := netip.ParseAddrPort(address)
-	if err != nil || !at.Addr().Is4() {
-		return nil, fmt.Errorf("%q is not the address of a peer", address)
+	to, err := sock.ParseAddress(address)
+	if err != nil {
+		return nil, fmt.Errorf("the address of the peer: %w", err)
 	}
 	t, err := ParseToken(token)
 	if err != nil {
@@ -33,13 +32,12 @@ func NewDialer(address, token string, op Op, size int) (*Dialer, error) {
 	if _, err := parseHello(h.pack()); err != nil {
 		return nil, fmt.Errorf("a size of %d bytes: %w", size, err)
 	}
-	return &Dialer{to: unix.SockaddrInet4{Port: int(at.Port()), Addr: at.Addr().As4()}, text: address, hello: h.pack(),
-		op: op}, nil
+	return &Dialer{to: to, text: address, hello: h.pack(), op: op, size: size}, nil
 }
 
 // Conn is an accepted connection to a peer. It is used by one thread at a time, which waits in the kernel.
 type Conn struct {
-	fd  int
+	fd  sock.FD
 	ask [8]byte
 }
 
@@ -50,7 +48,7 @@ func (d *Dialer) Dial() (*Conn, error) {
 		return nil, err
 	}
 	c := &Conn{fd: fd}
-	if err := limit(fd, stallTime); err != nil {
+	if err := sock.Limit(fd, stallTime); err != nil {
 		c.Close()
 		return nil, err
 	}
@@ -63,36 +61,36 @@ func (d *Dialer) Touch() error {
 	if err != nil {
 		return err
 	}
-	return unix.Close(fd)
+	return sock.Close(fd)
 }
 
 // dial returns the socket of an accepted connection.
-func (d *Dialer) dial() (int, error) {
-	fd, err := newSocket()
+func (d *Dialer) dial() (sock.FD, error) {
+	fd, err := d.to.TCP()
 	if err != nil {
-		return -1, fmt.Errorf("make a socket: %w", err)
+		return sock.None, fmt.Errorf("make a socket: %w", err)
 	}
 	if err := d.greet(fd); err != nil {
-		unix.Close(fd)
-		return -1, err
+		sock.Close(fd)
+		return sock.None, err
 	}
 	return fd, nil
 }
 
-func (d *Dialer) greet(fd int) error {
-	if err := connect(fd, &d.to, connectTime); err != nil {
+func (d *Dialer) greet(fd sock.FD) error {
+	if err := sock.Connect(fd, &d.to, connectTime); err != nil {
 		return d.unconnected(err)
 	}
 	if d.op != Up && d.op != Down {
-		if err := noDelay(fd); err != nil {
+		if err := sock.NoDelay(fd); err != nil {
 			return err
 		}
 	}
-	if err := writeFull(fd, d.hello); err != nil {
+	if err := sock.WriteFull(fd, d.hello); err != nil {
 		return broken("greet the peer at "+d.text, err)
 	}
 	var answer [1]byte
-	if err := readFull(fd, answer[:]); err != nil {
+	if err := sock.ReadFull(fd, answer[:]); err != nil {
 		return broken("wait for the peer at "+d.text+" to answer", err)
 	}
 	switch why := refusals[answer[0]]; {
@@ -106,14 +104,14 @@ func (d *Dialer) greet(fd int) error {
 
 // unconnected explains an error of connect.
 func (d *Dialer) unconnected(err error) error {
-	switch err {
-	case unix.ECONNREFUSED, unix.ECONNRESET:
+	switch {
+	case sock.Refused(err):
 		return fmt.Errorf("connect to the peer at %s: %w: the peer has ended, or that address is not the "+
 			"controller's loopback", d.text, err)
-	case unix.ETIMEDOUT, unix.ENETUNREACH, unix.EHOSTUNREACH:
+	case sock.Unreachable(err):
 		return fmt.Errorf("connect to the peer at %s: %w: the controller's loopback cannot be reached from here",
 			d.text, err)
-	case unix.EADDRNOTAVAIL:
+	case sock.Portless(err):
 		return fmt.Errorf("connect to the peer at %s: %w: this system has no free port left", d.text, err)
 	}
 	return fmt.Errorf("connect to the peer at %s: %w", d.text, err)
@@ -121,18 +119,18 @@ func (d *Dialer) unconnected(err error) error {
 
 // Close closes the connection. The peer then forgets it.
 func (c *Conn) Close() error {
-	if c.fd < 0 {
+	if c.fd == sock.None {
 		return nil
 	}
 	fd := c.fd
-	c.fd = -1
-	return unix.Close(fd)
+	c.fd = sock.None
+	return sock.Close(fd)
 }
 
 // Ask sends the amount of a request; an Echo's messages follow by Write and Read.
 func (c *Conn) Ask(amount int64) error {
 	binary.LittleEndian.PutUint64(c.ask[:], uint64(amount))
-	if err := writeFull(c.fd, c.ask[:]); err != nil {
+	if err := sock.WriteFull(c.fd, c.ask[:]); err != nil {
 		return broken("ask the peer", err)
 	}
 	return nil
@@ -140,7 +138,7 @@ func (c *Conn) Ask(amount int64) error {
 
 // Write sends all of b.
 func (c *Conn) Write(b []byte) error {
-	if err := writeFull(c.fd, b); err != nil {
+	if err := sock.WriteFull(c.fd, b); err != nil {
 		return broken("send to the peer", err)
 	}
 	return nil
@@ -148,7 +146,7 @@ func (c *Conn) Write(b []byte) error {
 
 // Read fills b.
 func (c *Conn) Read(b []byte) error {
-	if err := readFull(c.fd, b); err != nil {
+	if err := sock.ReadFull(c.fd, b); err != nil {
 		return broken("receive from the peer", err)
 	}
 	return nil
@@ -159,7 +157,7 @@ func (c *Conn) Up(block []byte, amount int64) (Receipt, error) {
 	if err := c.Ask(amount); err != nil {
 		return Receipt{}, err
 	}
-	if err := send(c.fd, block, amount); err != nil {
+	if err := sock.Send(c.fd, block, amount); err != nil {
 		return Receipt{}, broken("send to the peer", err)
 	}
 	return c.receipt(amount)
@@ -170,7 +168,7 @@ func (c *Conn) Down(block []byte, amount int64) (Receipt, error) {
 	if err := c.Ask(amount); err != nil {
 		return Receipt{}, err
 	}
-	if err := receive(c.fd, block, amount); err != nil {
+	if err := sock.Receive(c.fd, block, amount); err != nil {
 		return Receipt{}, broken("receive from the peer", err)
 	}
 	return c.receipt(amount)
@@ -178,7 +176,7 @@ func (c *Conn) Down(block []byte, amount int64) (Receipt, error) {
 
 func (c *Conn) receipt(amount int64) (Receipt, error) {
 	var b [receiptSize]byte
-	if err := readFull(c.fd, b[:]); err != nil {
+	if err := sock.ReadFull(c.fd, b[:]); err != nil {
 		return Receipt{}, broken("wait for the peer's receipt", err)
 	}
 	r := parseReceipt(b[:])
@@ -194,7 +192,7 @@ func (c *Conn) Usage() (Used, error) {
 		return Used{}, err
 	}
 	var b [usedSize]byte
-	if err := readFull(c.fd, b[:]); err != nil {
+	if err := sock.ReadFull(c.fd, b[:]); err != nil {
 		return Used{}, broken("ask for the peer's CPU time", err)
 	}
 	return parseUsed(b[:]), nil
@@ -228,5 +226,20 @@ func (c *Conn) Page(size int64, seed uint64) (Served, error) {
 	return s, nil
 }
 
-// Retransmits is the number of segments that this end's kernel has sent again; below 0: not known.
-func (c *Conn) Retransmits() int64 { return retransmits(c.fd) }
+// Info is what this end's kernel tells of the connection, if it does.
+func (c *Conn) Info() (sock.Info, bool) { return sock.Stat(c.fd) }
+
+// broken explains a connection that failed during an operation.
+func broken(what string, err error) error {
+	switch {
+	case errors.Is(err, sock.ErrStalled):
+		return fmt.Errorf("%s: %w (%v)", what, sock.ErrStalled, stallTime)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("%s: the peer closed the connection: it has ended, or the network in between failed",
+			what)
+	case sock.Broken(err):
+		return fmt.Errorf("%s: the connection to the peer broke (%w): it has ended, or the network in between failed",
+			what, err)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}

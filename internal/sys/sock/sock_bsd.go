@@ -1,0 +1,43 @@
+//go:build unix && !linux
+
+package sock
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Connect makes a connection within a time.
+func Connect(fd FD, a *Address, within time.Duration) error {
+	if err := unix.SetNonblock(fd, true); err != nil {
+		return err
+	}
+	switch err := unix.Connect(fd, a.to); err {
+	case nil:
+	case unix.EINPROGRESS, unix.EINTR:
+		if err := wait(fd, within); err != nil {
+			return err
+		}
+	default:
+		return err
+	}
+	return unix.SetNonblock(fd, false)
+}
+
+// Stat is what the kernel tells of a connection, if it does.
+func Stat(FD) (Info, bool) { return Info{}, false }
+
+// Drained tells whether the other end's kernel has confirmed every byte that was sent on a connection; true where that
+// is not known.
+func Drained(FD) bool { return true }
+
+func bareWrite(fd FD, b []byte) (int, error) { return unix.Write(fd, b) }
+
+// bareRead returns with fewer bytes than asked for only where a signal, the deadline or an end came first.
+func bareRead(fd FD, b []byte) (int, error) {
+	n, _, err := unix.Recvfrom(fd, b, unix.MSG_WAITALL)
+	return n, err
+}
+
+func bareGet(fd FD, b []byte) (int, error) { return unix.Read(fd, b) }
