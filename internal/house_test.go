@@ -32,7 +32,7 @@ var ladder = []string{
 	"internal/lab/driver/* internal/lab/envtest internal/lab/libvirttest",
 	// They boot and reach the machines of other drivers.
 	"internal/lab/driver/qemu internal/lab/driver/serial internal/lab/driver/ssh",
-	"internal/lab/driver/remote",
+	"internal/lab/driver/remote internal/lab/stack",
 	"internal/lab/driver/folder internal/lab/driver/piped internal/lab/driver/wired internal/lab/medium " +
 		"internal/lab/rootfs internal/lab/vdisk",
 	"internal/lab/*",
@@ -41,12 +41,13 @@ var ladder = []string{
 	"internal/measure/workload/all",
 	"internal/measure/workload/developer", // its build is a command, timed as package command does it
 	"internal/measure/workload/* internal/measure/netpeer/peertest",
+	"internal/measure/workload/stack",
 	"internal/measure/workload",
 	"internal/measure/*",
 	"internal/stats",
 	"internal/sys/*",
 	"internal/sys/clock internal/sys/ledger internal/sys/sock",
-	"internal/record internal/unit internal/suggest internal/version internal",
+	"internal/record stacks internal/unit internal/suggest internal/version internal",
 }
 
 // onlyProc may import os/exec: everything else starts children through it.

@@ -236,3 +236,39 @@ func Build(ctx context.Context, o Options) (Image, error) {
 	}
 	return img, nil
 }
+
+// Tree installs the system of these options into the directory dir, which must not exist, and returns the program that
+// did so and the packages' versions. Options.Size and Options.Cache do not matter. If it fails, what is in dir is of no
+// use; the caller removes it, with Discard.
+func Tree(ctx context.Context, o Options, dir string) (tool string, installed map[string]string, err error) {
+	if o, err = o.resolve(); err == nil {
+		err = needed()
+	}
+	if err == nil {
+		tool, err = bootstrap(ctx, o, dir)
+	}
+	if err == nil {
+		installed, err = versions(ctx, dir, o.Packages)
+	}
+	if err == nil {
+		err = tidy(dir)
+	}
+	if err != nil {
+		return "", nil, fmt.Errorf("install %s with %s: %w", o.Suite, o.what(), err)
+	}
+	return tool, installed, nil
+}
+
+// Write writes a directory with a system as an image of size bytes to the file path. The key, 32 hexadecimal digits,
+// decides the file system's UUID.
+func Write(ctx context.Context, dir, path, key string, size int64) error {
+	return writeExt4(ctx, dir, path, Image{UUID: uuid(key), Size: size})
+}
+
+// Discard removes a directory that Tree was given, unless a file system is mounted in it.
+func Discard(dir string) error { return discard(dir) }
+
+// Lock waits until no other process holds the lock of that path. It ends with its process.
+func Lock(ctx context.Context, path string, progress func(string)) (release func() error, err error) {
+	return lock(ctx, path, progress)
+}

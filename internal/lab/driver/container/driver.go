@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"tare/internal/lab/env"
+	"tare/internal/lab/stack"
 	"tare/internal/sys/proc"
 )
 
@@ -36,6 +37,9 @@ func info(name, doc string) env.Info {
 		Driver:   driver{name},
 		Probe:    func(ctx context.Context) env.Status { return probe(ctx, e) },
 		Has: func(ctx context.Context, s env.Spec) env.Status {
+			if status := stack.Has(ctx, s); !status.OK {
+				return status
+			}
 			return has(ctx, newEngine(name, s.Get("host", "")), s)
 		},
 		Reach: reach,

@@ -2,10 +2,12 @@ package container
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	"tare/internal/lab/env"
+	"tare/internal/lab/stack"
 )
 
 // emptyImage is the image of an environment without an image. It contains nothing, and is made here, not downloaded.
@@ -14,6 +16,10 @@ const emptyImage = "tare/empty:1"
 // findImage makes sure that the image exists on this machine, and returns its name and platform. made tells that it is
 // the empty image and was made for this environment.
 func findImage(ctx context.Context, e engine, a about, o env.Options) (name string, img image, made bool, err error) {
+	if o.Get(stack.SettingName, "") != "" {
+		name, img, err = findStack(ctx, e, a, o)
+		return name, img, false, err
+	}
 	if o.Arg == "" {
 		img, made, err = findEmpty(ctx, e, a)
 		return emptyImage, img, made, err
@@ -89,14 +95,10 @@ func findEmpty(ctx context.Context, e engine, a about) (img image, made bool, er
 		return image{}, false,
 			fmt.Errorf("make an empty image: the engine runs %s containers, but only linux ones can be empty", a.OS)
 	}
-	args := []string{"import", "--platform", a.OS + "/" + a.Arch, "-", emptyImage}
-	if e.name == "podman" {
-		args = []string{"import", "--os", a.OS, "--arch", a.Arch, "-", emptyImage}
-	}
 	// The archive has one folder, because some versions reject an archive without entries.
 	archive := agentArchive("", "", folder{strings.TrimPrefix(workDir, "/"), dirMode})
 	defer archive.Close()
-	if _, err := e.finish(ctx, archive, args...); err != nil {
+	if _, err := e.finish(ctx, archive, e.importInto(a, emptyImage)...); err != nil {
 		return image{}, false, fmt.Errorf("make an empty image: %w", err)
 	}
 	if img, err = e.image(ctx, emptyImage); err != nil {
@@ -107,6 +109,57 @@ func findEmpty(ctx context.Context, e engine, a about) (img image, made bool, er
 		return image{}, false, err
 	}
 	return img, true, nil
+}
+
+// findStack returns the image of a stack, and imports it if the engine does not have it. It stays there until tare
+// stack remove, as the stack itself does.
+func findStack(ctx context.Context, e engine, a about, o env.Options) (name string, img image, err error) {
+	st, _, _, err := stack.Of(&o.Spec, "")
+	if err != nil {
+		return "", img, err
+	}
+	name = st.ImageName()
+	if img, err = e.image(ctx, name); err == nil || !noSuch(err) {
+		return name, img, err
+	}
+	archive, err := st.Archive(ctx)
+	if err != nil {
+		return "", img, err
+	}
+	defer archive.Close()
+	if _, err := e.finish(ctx, archive, e.importInto(a, name)...); err != nil {
+		return "", img, fmt.Errorf("import stack %s: %w", st.Spec, err)
+	}
+	<-archive.Done()
+	if err := archive.Err(); err != nil {
+		_, _ = e.run(context.WithoutCancel(ctx), nil, "rmi", name) // it is not whole
+		return "", img, fmt.Errorf("import stack %s: read its root: %w", st.Spec, err)
+	}
+	img, err = e.image(ctx, name)
+	return name, img, err
+}
+
+// DropStack removes a stack's image from the engines on this machine that have it.
+func DropStack(ctx context.Context, st stack.Stack) error {
+	var errs []error
+	for _, name := range []string{"docker", "podman"} {
+		e := newEngine(name, "")
+		if _, err := e.info(ctx); err != nil {
+			continue // it is not here, or does not run
+		}
+		if _, err := e.run(ctx, nil, "rmi", st.ImageName()); err != nil && !noSuch(err) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// importInto are the arguments that make an image of an archive on standard input.
+func (e engine) importInto(a about, name string) []string {
+	if e.name == "podman" {
+		return []string{"import", "--os", a.OS, "--arch", a.Arch, "-", name}
+	}
+	return []string{"import", "--platform", a.OS + "/" + a.Arch, "-", name}
 }
 
 // dropEmpty removes the empty image unless another container needs it; the engine checks that.

@@ -51,7 +51,7 @@ func openNew(ctx context.Context, e engine, a about, o env.Options) (_ env.Env, 
 		}
 		return nil, oe
 	}
-	c := &container{engine: e, about: a, opts: o, image: imageName, empty: o.Arg == "", made: made,
+	c := &container{engine: e, about: a, opts: o, image: imageName, empty: imageName == emptyImage, made: made,
 		dir: o.Get("dir", workDir)}
 	defer func() {
 		if err == nil {

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"tare/internal/lab/env"
+	"tare/internal/lab/stack"
 	"tare/internal/unit"
 )
 
@@ -24,6 +25,7 @@ func settings(engine string) []env.Setting {
 		{Name: "host", Doc: "address of the daemon, in the form of " + engine + "'s own option",
 			Default: "the client's choice"},
 		{Name: "container", Doc: "name of a running container to use, instead of making one"},
+		stack.EnvSetting(),
 		{Name: "pull", Default: "missing", Doc: "if the image is not here: missing (pull it) or never (fail)",
 			Check: env.OneOf("missing", "never")},
 		{Name: "platform",
@@ -70,6 +72,9 @@ func checkSpec(s env.Spec) error {
 			return fmt.Errorf("%q would be taken for an option", v)
 		}
 	}
+	if s.Arg != "" && s.Get(stack.SettingName, "") != "" {
+		return fmt.Errorf("image %s and stack= exclude each other; leave out one of them", s.Arg)
+	}
 	if s.Get("container", "") == "" {
 		return nil
 	}
@@ -88,6 +93,13 @@ func checkSpec(s env.Spec) error {
 // createOptions converts a spec to the options of `create`.
 func createOptions(s env.Spec) ([]string, error) {
 	var opts []string
+	if text := s.Get(stack.SettingName, ""); text != "" {
+		wish, err := stack.Parse(text)
+		if err != nil {
+			return nil, err
+		}
+		opts = append(opts, "--env", wish.RunVariable())
+	}
 	for _, o := range []struct{ setting, option string }{
 		{"platform", "--platform"}, {"cpus", "--cpus"}, {"cpuset", "--cpuset-cpus"}, {"network", "--network"},
 		{"user", "--user"},

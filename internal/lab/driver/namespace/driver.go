@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"tare/internal/lab/env"
+	"tare/internal/lab/stack"
 	"tare/internal/measure/sysinfo"
 )
 
@@ -29,6 +30,7 @@ func Infos() []env.Info {
 		Settings: []env.Setting{
 			{Name: "root", Default: "/", Doc: "Directory that becomes the container's root; it stays unchanged. " +
 				"Other mounts below it are not visible inside.", Check: env.CheckAbsolute},
+			stack.EnvSetting(),
 			{Name: "net", Default: "none", Doc: "none: a separate network with only a loopback; host: the host's.",
 				Check: env.OneOf("none", "host")},
 			{Name: "user", Default: "auto",
@@ -47,6 +49,7 @@ func Infos() []env.Info {
 		Mounts: mountKinds(),
 		Driver: Driver{},
 		Probe:  probe,
+		Has:    stack.Has,
 		// Files written inside go to the overlay's upper layer.
 		FreeSpace: func(s env.Spec, scratch string) env.FreeSpace {
 			dir := s.Get("dir", scratch)

@@ -17,6 +17,7 @@ import (
 	"tare/internal/lab/driver/piped"
 	"tare/internal/lab/env"
 	"tare/internal/lab/leftover"
+	"tare/internal/lab/stack"
 	"tare/internal/measure/agent/nsinit"
 	"tare/internal/record"
 	"tare/internal/sys/proc"
@@ -39,6 +40,9 @@ func open(ctx context.Context, o env.Options) (_ env.Env, err error) {
 	}
 	if e.config.CPUs, err = parseCPUs(o.Get("cpus", "")); err != nil {
 		return nil, e.failed("read setting cpus", err, "use processors that exist on this machine")
+	}
+	if err := e.stand(&o.Spec); err != nil {
+		return nil, err
 	}
 	if base := o.Get("dir", ""); base != "" {
 		if e.base, e.release, err = leftover.New(base, o.RunID); err != nil {
@@ -65,7 +69,28 @@ func open(ctx context.Context, o env.Options) (_ env.Env, err error) {
 			"namespace.root":   e.layout,
 		},
 	}
+	maps.Copy(e.facts.Extra, e.stack)
 	return e, nil
+}
+
+// stand gives the container the root of the stack that its settings name.
+func (e *environment) stand(s *env.Spec) error {
+	other := ""
+	if _, given := s.Settings["root"]; given {
+		other = "root="
+	}
+	st, spec, ok, err := stack.Of(s, other)
+	switch {
+	case err != nil:
+		return e.failed("find stack", err, "")
+	case !ok:
+		return nil
+	case e.config.OwnUser:
+		return e.failed("find stack", errors.New("the servers of a stack run as several users, and a user namespace "+
+			"of one's own has only one"), "run tare as root, with user=host")
+	}
+	e.config.Root, e.run, e.stack = nsinit.Path(st.Root()), spec.RunVariable(), st.Facts()
+	return nil
 }
 
 // hostname makes a valid host name from an environment's name.
@@ -89,6 +114,8 @@ type environment struct {
 	release func() error
 	facts   record.Facts
 	agents  piped.Agents
+	stack   map[string]string // facts of the stack
+	run     string            // its settings of the run, NAME=VALUE; "" without a stack
 
 	mu    sync.Mutex
 	count int
@@ -152,6 +179,9 @@ func (e *environment) command(ctx context.Context) (*proc.Cmd, error) {
 		return nil, err
 	}
 	cmd := proc.Command(ctx, argv...)
+	if e.run != "" {
+		cmd.Env = append(os.Environ(), e.run)
+	}
 	for _, k := range kinds {
 		if e.has(k.name) {
 			cmd.SysProcAttr.Cloneflags |= k.flag

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,6 +18,7 @@ import (
 	"sync"
 
 	"tare/internal/lab/env"
+	"tare/internal/lab/stack"
 	"tare/internal/measure/guestabi"
 )
 
@@ -24,6 +26,7 @@ import (
 const (
 	rootNone   = "none"
 	rootDebian = "debian"
+	rootStack  = "\x00stack" // what stack= stands for; nobody can give it
 )
 
 // rootID is the root image's name in QEMU; rootSerial identifies it in the guest.
@@ -36,6 +39,7 @@ const (
 type rootImage struct {
 	want     string   // the setting: "", rootDebian or a path
 	packages []string // of rootDebian
+	stack    string   // of rootStack
 
 	path   string // of the image; find sets it
 	format string // "raw" or "qcow2"
@@ -49,6 +53,7 @@ func rootSettings() []env.Setting {
 		{Name: "packages", Default: "",
 			Doc:   "Debian packages that root=debian must have, with commas between: postgresql,gcc.",
 			Check: checkPackages},
+		stack.EnvSetting(),
 	}
 }
 
@@ -82,11 +87,17 @@ func parsePackages(v string) ([]string, error) {
 	return slices.Compact(list), nil
 }
 
-// parseRoot reads the two settings. Each has passed its own check.
-func parseRoot(root, packages string) (rootImage, error) {
-	r := rootImage{}
+// parseRoot reads the settings. Each has passed its own check.
+func parseRoot(root, packages, site string) (rootImage, error) {
+	r := rootImage{stack: site}
 	if root != rootNone {
 		r.want = root
+	}
+	if site != "" {
+		if r.want != "" {
+			return r, errors.New("stack= and root= both say what the root is; leave one of them out")
+		}
+		r.want = rootStack
 	}
 	r.packages, _ = parsePackages(packages)
 	if len(r.packages) > 0 && r.want != rootDebian {
@@ -124,7 +135,11 @@ func (c *config) rootKernelArguments() []string {
 	if c.root.want == "" {
 		return nil
 	}
-	return []string{guestabi.RootArg + "=" + rootSerial}
+	args := []string{guestabi.RootArg + "=" + rootSerial}
+	if wish, err := stack.Parse(c.root.stack); err == nil {
+		args = append(args, wish.RunVariable()) // the kernel passes it on to the agent
+	}
+	return args
 }
 
 // findRoot finds the image for the settings and describes it in the facts.
@@ -135,12 +150,23 @@ func (b *boot) findRoot(ctx context.Context) error {
 	}
 	b.op, b.remedy = "find root image", "use a file with root=PATH, or build an image with tare guest build"
 	sum := ""
-	if r.want == rootDebian {
+	switch r.want {
+	case rootDebian:
 		var err error
 		if sum, err = b.lookupRoot(); err != nil {
 			return err
 		}
-	} else {
+	case rootStack:
+		b.op, b.remedy = "find stack", ""
+		st, _, _, err := stack.Of(&b.Spec, "")
+		if err != nil {
+			return err
+		}
+		if r.path, err = st.Image(ctx); err != nil {
+			return err
+		}
+		maps.Copy(b.facts, st.Facts())
+	default:
 		path, err := filepath.Abs(r.want)
 		if err != nil {
 			return err
@@ -162,12 +188,15 @@ func (b *boot) findRoot(ctx context.Context) error {
 	if r.format, err = imageFormat(f); err != nil {
 		return fmt.Errorf("read root image %s: %w", r.path, err)
 	}
-	if sum == "" {
+	if sum == "" && r.want != rootStack { // a stack has its own key
 		if sum, err = digest(ctx, f); err != nil {
 			return fmt.Errorf("read root image %s: %w", r.path, err)
 		}
 	}
-	b.facts["root.image"], b.facts["root.format"], b.facts["root.sha256"] = r.path, r.format, sum
+	b.facts["root.image"], b.facts["root.format"] = r.path, r.format
+	if sum != "" {
+		b.facts["root.sha256"] = sum
+	}
 	b.facts["root.bytes"] = fmt.Sprint(info.Size())
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"tare/internal/lab/env"
 	"tare/internal/lab/rootfs"
+	"tare/internal/lab/stack"
 )
 
 // debianOptions describe the image for the settings.
@@ -44,6 +45,8 @@ func has(_ context.Context, s env.Spec) env.Status {
 	}
 	switch c.root.want {
 	case "":
+	case rootStack:
+		return stack.Has(context.Background(), s)
 	case rootDebian:
 		o := c.debianOptions()
 		if _, err := rootfs.Lookup(o); err != nil {

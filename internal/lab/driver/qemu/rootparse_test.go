@@ -130,7 +130,7 @@ func FuzzPackages(f *testing.F) {
 				t.Errorf("%q gave package %q", v, p)
 			}
 		}
-		if _, err := parseRoot(rootDebian, v); err != nil {
+		if _, err := parseRoot(rootDebian, v, ""); err != nil {
 			t.Error(err)
 		}
 	})

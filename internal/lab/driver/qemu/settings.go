@@ -13,6 +13,7 @@ import (
 
 	"tare/internal/lab/env"
 	"tare/internal/lab/microvm"
+	"tare/internal/lab/stack"
 	"tare/internal/lab/vdisk"
 )
 
@@ -134,7 +135,7 @@ func parse(s *env.Spec) (config, error) {
 	if err := c.checkTCG(); err != nil {
 		return c, err
 	}
-	if c.root, err = parseRoot(get("root", rootNone), get("packages", "")); err != nil {
+	if c.root, err = parseRoot(get("root", rootNone), get("packages", ""), get(stack.SettingName, "")); err != nil {
 		return c, err
 	}
 	if c.image, err = parseImage(given(s), c.cache, c.aio, c.shown); err != nil {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"tare/internal/measure/workload"
+	"tare/internal/measure/workload/stack"
 	"tare/internal/unit"
 )
 
@@ -75,9 +76,10 @@ func loadKind() workload.Kind {
 		Metrics: loadMetrics("http.load", true, false),
 		Dynamic: func(p workload.Params) []unit.Metric { return loadMetrics("http.load", true, p["rate"] != "") },
 		// A request can change a server, but makes no files in the environment's directory.
-		OnlyReads: func(p workload.Params) bool { return !owns(p) },
+		OnlyReads: func(p workload.Params) bool { return !owns(p) && !stack.Names(p["url"]) },
 		UnitTime:  func(p workload.Params) time.Duration { return p.Duration("timeout") + startTime },
 		Space:     room,
+		Service:   site,
 		New:       newTrial("http.load"),
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"tare/internal/measure/workload"
+	"tare/internal/measure/workload/stack"
 	"tare/internal/unit"
 )
 
@@ -57,8 +58,9 @@ func keepaliveParam() workload.Param {
 
 func urlParam() workload.Param {
 	return workload.Param{Name: "url", Type: workload.Text, Doc: "page on your own server, " +
-		"http://ADDRESS[:PORT]/PATH as the environment sees it, or with a name from its /etc/hosts; by default the " +
-		"environment's nginx is started"}
+		"http://ADDRESS[:PORT]/PATH as the environment sees it, or with a name from its /etc/hosts; or a page of the " +
+		"environment's stack: stack:/PATH by Apache, stack-nginx:/PATH, stack-varnish:/PATH, and stack:@front, " +
+		"@heavy and @other for its own pages; by default the environment's nginx is started"}
 }
 
 func statusParam() workload.Param {
@@ -68,7 +70,8 @@ func statusParam() workload.Param {
 
 func cookieParam() workload.Param {
 	return workload.Param{Name: "cookie", Type: workload.Text, Doc: "source of the Cookie header's value, such as a " +
-		"login session: file:PATH or env:NAME in the environment; the value never appears in a plan, log or result"}
+		"login session: file:PATH or env:NAME in the environment; the value never appears in a plan, log or " +
+		"result. With a stack, user is its user who has logged in"}
 }
 
 func headerParam() workload.Param {
@@ -97,9 +100,10 @@ func get() workload.Kind {
 		},
 		Metrics:   loadMetrics("http.get", true, false),
 		Dynamic:   func(p workload.Params) []unit.Metric { return loadMetrics("http.get", p["url"] == "", false) },
-		OnlyReads: func(p workload.Params) bool { return p["url"] != "" },
+		OnlyReads: func(p workload.Params) bool { return p["url"] != "" && !stack.Names(p["url"]) },
 		UnitTime:  func(p workload.Params) time.Duration { return p.Duration("timeout") + startTime },
 		Space:     room,
+		Service:   site,
 		New:       newTrial("http.get"),
 	}
 }
@@ -226,7 +230,13 @@ const startTime = time.Minute
 // space is the size of a page while it is rewritten, plus the server's other files.
 func space(size int64) int64 { return 2*size + 1<<20 }
 
+// site is the service of a load on the environment's stack; nil for another server.
+func site(p workload.Params) *workload.Service { return stack.Service(p["url"]) }
+
 func room(p workload.Params) int64 {
+	if stack.Names(p["url"]) {
+		return stack.Room
+	}
 	if p["url"] != "" || p["urls"] != "" {
 		return 0
 	}

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"tare/internal/measure/workload"
+	"tare/internal/measure/workload/stack"
 	"tare/internal/record"
 	"tare/internal/unit"
 )
@@ -69,6 +70,9 @@ func (t *loadTrial) refuse() error {
 		return fmt.Errorf("timeout=%s: must be above 0s", p["timeout"])
 	}
 	for _, name := range []string{"cookie", "header", "login"} {
+		if name == "cookie" && p[name] == cookieUser && stack.Names(p["url"]) {
+			continue // the stack's own
+		}
 		if err := checkSecret(name, p[name]); err != nil {
 			return err
 		}
@@ -109,6 +113,9 @@ func (t *loadTrial) refuseURLs() error {
 			return errors.New("expect_status is only for your own server: name it with url=")
 		}
 		return nil
+	}
+	if stack.Names(server) {
+		return stack.Check(server)
 	}
 	_, err := parseURL(server, func(string) (netip.Addr, bool) { return netip.IPv4Unspecified(), true })
 	return err
@@ -192,7 +199,7 @@ func (t *loadTrial) descriptors() error {
 // prepare reads what the requests are made of.
 func (t *loadTrial) prepare(b *workload.Bench, to page, list []listed) error {
 	p := t.params
-	cookie, err := secret("cookie", p["cookie"])
+	cookie, err := t.cookie(b)
 	if err != nil {
 		return err
 	}
@@ -280,7 +287,7 @@ func (t *loadTrial) target(ctx context.Context, b *workload.Bench) (page, []list
 		to, err := t.targetFar(b)
 		return to, own, err
 	case t.params["url"] != "" || t.params["urls"] != "":
-		to, list, err := t.targetUser()
+		to, list, err := t.targetUser(b)
 		if err != nil {
 			return to, nil, t.refused(err)
 		}
@@ -305,7 +312,7 @@ func (t *loadTrial) target(ctx context.Context, b *workload.Bench) (page, []list
 }
 
 // targetUser finds the user's server and the pages that are asked for.
-func (t *loadTrial) targetUser() (to page, list []listed, err error) {
+func (t *loadTrial) targetUser(b *workload.Bench) (to page, list []listed, err error) {
 	server, text := t.params["url"], t.params["urls"]
 	if name, ok := strings.CutPrefix(text, "file:"); ok {
 		if text, err = contents("urls", name, maxList); err != nil {
@@ -318,7 +325,11 @@ func (t *loadTrial) targetUser() (to page, list []listed, err error) {
 		}
 	}
 	hosts, _ := os.ReadFile("/etc/hosts")
-	to, err = parseURL(server, func(host string) (netip.Addr, bool) { return lookup(host, string(hosts)) })
+	if stack.Names(server) {
+		to, err = siteAt(b, server)
+	} else {
+		to, err = parseURL(server, func(host string) (netip.Addr, bool) { return lookup(host, string(hosts)) })
+	}
 	if list == nil {
 		list = []listed{{to.path, 1}}
 	}

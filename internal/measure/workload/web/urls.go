@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"tare/internal/unit"
+
+	"tare/internal/measure/workload/stack"
 )
 
 // Bounds of a list of URLs.
@@ -80,6 +82,9 @@ func parseList(text, base string) (list []listed, server string, err error) {
 
 // origin is the part of a URL that names its server.
 func origin(text string) string {
+	if stack.Names(text) {
+		return text
+	}
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme == "" || u.Host == "" {
 		return ""

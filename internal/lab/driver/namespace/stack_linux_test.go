@@ -1,0 +1,109 @@
+package namespace
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"tare/internal/lab/deploy"
+	"tare/internal/lab/env"
+	"tare/internal/lab/envtest"
+	"tare/internal/record"
+)
+
+// TestStack serves a real site, with its code on the container's own disk and on a mount.
+func TestStack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a site has to be installed")
+	}
+	st := envtest.Stack(t, envtest.SmallStack)
+	attach := func(t *testing.T, o env.Options) *deploy.Conn {
+		t.Helper()
+		e, err := Driver{}.Open(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := e.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		if e.Facts().Extra["stack.key"] != st.Key {
+			t.Errorf("facts %v", e.Facts().Extra)
+		}
+		s, err := deploy.Attach(t.Context(), e, o.RunID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		return s
+	}
+	t.Run("serves", func(t *testing.T) {
+		s := attach(t, options(t, spec("stack", envtest.SmallStack+",opcache=off")))
+		state := envtest.Site(t, s, "")
+		if state["stack_opcache"] != "off" || state["stack_key"] != st.Key {
+			t.Errorf("state %v", state)
+		}
+		envtest.Shell(t, s, "grep -q 'php_admin_value opcache.enable 0' "+state["stack_home"]+"/etc/apache.conf")
+
+		// The site's death under load is the trial's failure, with the reason; the next trial has it again.
+		envtest.Shell(t, s, "kill -9 $(cat "+state["stack_home"]+"/pid/database)")
+		_, err := envtest.Load(t, s, "", "url", "stack:@front")
+		if f, ok := errors.AsType[*record.Failure](err); !ok || f.Kind != "service-died" ||
+			!strings.Contains(f.Message, "database has ended with status 137") {
+			t.Errorf("after MariaDB was killed: %v", err)
+		}
+		if _, err := envtest.Load(t, s, "", "url", "stack:@front"); err != nil {
+			t.Errorf("after it was started again: %v", err)
+		}
+		_, err = envtest.Load(t, s, "", "url", "stack-lighttpd:@front")
+		if err == nil || !strings.Contains(err.Error(), "stack-varnish:/PATH") {
+			t.Errorf("a front end that there is not: %v", err)
+		}
+	})
+	t.Run("on mounts", func(t *testing.T) {
+		o := options(t, spec("stack", envtest.SmallStack))
+		o.Mounts = []env.Spec{mount("share", "bind"), mount("small", "tmpfs", "size", "16MiB")}
+		s := attach(t, o)
+		if _, err := envtest.Load(t, s, target("share"), "url", "stack:@front"); err != nil {
+			t.Error(err)
+		}
+		envtest.Shell(t, s, "find "+target("share")+" -name LocalSettings.php | grep -q .")
+		// A disk that is too small.
+		_, err := envtest.Load(t, s, target("small"), "url", "stack:@front")
+		if f, ok := errors.AsType[*record.Failure](err); !ok || !strings.Contains(f.Message, "free some space") {
+			t.Errorf("on a full disk: %v", err)
+		}
+	})
+	t.Run("none", func(t *testing.T) {
+		o := options(t, spec())
+		e, err := Driver{}.Open(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		s, err := deploy.Attach(t.Context(), e, o.RunID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		_, err = envtest.Load(t, s, "", "url", "stack:@front")
+		if f, ok := errors.AsType[*record.Failure](err); !ok || f.Kind != "refused" ||
+			!strings.Contains(f.Message, "tare stack build") {
+			t.Errorf("an environment without a stack: %v", err)
+		}
+	})
+	for name, bad := range map[string]env.Spec{
+		"leave one of them out":                  spec("stack", "mediawiki", "root", "/"),
+		"user=host":                              spec("stack", envtest.SmallStack, "user", "own"),
+		"tare stack build mediawiki,pages=99999": spec("stack", "mediawiki,pages=99999"),
+	} {
+		e, err := Driver{}.Open(t.Context(), options(t, bad))
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%v: %v, want %q", bad, err, name)
+		}
+		if err == nil {
+			e.Close()
+		}
+	}
+}

@@ -1,0 +1,165 @@
+// Package stack is the agent's side of stacks: a site that lies in an environment's root is a service, which kinds of
+// work reach by url=stack:/PATH.
+//
+// What a site is and how it starts is in the recipe's scripts, in the environment. This package only runs them.
+package stack
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"tare/internal/measure/workload"
+	"tare/internal/record"
+	"tare/internal/sys/proc"
+)
+
+// program is the program of every stack, in an environment that has one.
+const program = "/srv/tare-stack/stack.sh"
+
+// Room is the space that a copy of a site takes, its code and its database, if it is not larger than usual.
+const Room = 256 << 20
+
+// Site is a site that runs, as stack.sh describes it:
+//
+//	name, key               the recipe, and what was installed
+//	host                    the site's own name, which requests have in their Host header: pages contain it
+//	apache, nginx, varnish  the addresses of its front ends
+//	cookie                  a file with the Cookie header's value of a user who has logged in
+//	front, heavy, other     paths of pages
+//	pattern                 what each of these pages contains; user is what the first contains for that user only
+//	opcache                 on or off
+//	home, code              the directory of its database, logs and sockets, and that of the code that PHP reads
+//	program                 the program that controls it
+type Site map[string]string
+
+// Names says whether a URL names the environment's stack: stack:/PATH or stack-FRONTEND:/PATH.
+func Names(url string) bool {
+	return strings.HasPrefix(url, "stack:") || strings.HasPrefix(url, "stack-")
+}
+
+// cut splits a URL for which Names is true into front end and path.
+func cut(url string) (front, path string) {
+	front, path, _ = strings.Cut(url[len("stack"):], ":")
+	if front == "" {
+		return "apache", path
+	}
+	return front[1:], path
+}
+
+// Check says what is wrong with a URL for which Names is true.
+func Check(url string) error {
+	front, path := cut(url)
+	if front != "apache" && front != "nginx" && front != "varnish" || path == "" || path[0] != '/' && path[0] != '@' ||
+		strings.ContainsAny(path, " \r\n\t\x00") {
+		return errors.New("url=" + url + ": a page of a stack is stack:/PATH, stack-nginx:/PATH or " +
+			"stack-varnish:/PATH, or @front, @heavy or @other in the place of the path")
+	}
+	return nil
+}
+
+// Service returns the service of a URL; nil if it does not name a stack.
+func Service(url string) *workload.Service {
+	if !Names(url) || Check(url) != nil {
+		return nil
+	}
+	return &workload.Service{Key: "stack", Start: start}
+}
+
+// running is a site that runs.
+type running struct {
+	process *proc.Stream
+	said    []byte
+}
+
+func start(ctx context.Context, b *workload.Bench) (workload.Running, error) {
+	if _, err := os.Stat(program); err != nil {
+		return nil, &record.Failure{Kind: "refused", Message: "this environment has no stack; give it one that tare " +
+			"stack build has installed: -e 'box=namespace?stack=mediawiki'"}
+	}
+	home := b.Home
+	if home == "" {
+		home = b.Dir
+	}
+	// The program outlives ctx, which bounds the start only.
+	cmd := proc.Command(context.WithoutCancel(ctx), "/bin/bash", program, "serve", filepath.Join(b.Dir, "code"),
+		filepath.Join(home, "site"))
+	cmd.Dir = "/"
+	proc.GentleDeath(cmd) // if this process is killed, the program still stops what it has started
+	process, err := proc.Start(cmd)
+	if err != nil {
+		return nil, err
+	}
+	r := &running{process: process}
+	defer context.AfterFunc(ctx, func() { _ = process.Kill() })()
+	r.said, _ = bufio.NewReader(process).ReadSlice('\n')
+	var s Site
+	if json.Unmarshal(r.said, &s) != nil || ctx.Err() != nil {
+		f := r.Ended()
+		f.Kind = "setup"
+		process.Close()
+		return nil, f
+	}
+	for k, v := range s {
+		b.Note("stack_"+k, v)
+	}
+	return r, nil
+}
+
+func (r *running) Endpoint() string      { return string(r.said) }
+func (r *running) Done() <-chan struct{} { return r.process.Done() }
+
+// Ended tells how the program ended, with its own reason.
+func (r *running) Ended() *record.Failure {
+	log := proc.Printable(r.process.Diagnose())
+	_, why, _ := strings.Cut("\n"+log, "\nstack: ")
+	why, _, _ = strings.Cut(why, "\n")
+	if why == "" {
+		why = proc.Telling([]byte(log))
+	}
+	return &record.Failure{Message: "the stack has ended: " + why, Evidence: log}
+}
+
+// Stop ends the site's processes.
+func (r *running) Stop(ctx context.Context) error {
+	_ = r.process.Signal(os.Interrupt) // fails when it has ended
+	select {
+	case <-r.process.Done():
+	case <-ctx.Done():
+	}
+	return r.process.Close()
+}
+
+// Find returns the site that a trial's service serves.
+func Find(b *workload.Bench) (s Site, err error) {
+	err = json.Unmarshal([]byte(b.Service.Endpoint), &s)
+	return s, err
+}
+
+// Resolve returns where a URL for which Names is true leads: an address, and the path that is asked for there. Requests
+// have the site's host as their Host header.
+func (s Site) Resolve(url string) (at netip.AddrPort, path string, err error) {
+	front, path := cut(url)
+	if path[0] == '@' {
+		path = s[path[1:]]
+	}
+	if at, err = netip.ParseAddrPort(s[front]); err != nil || path == "" || path[0] != '/' {
+		err = fmt.Errorf("the stack %s has no such page: %s", s["name"], url)
+	}
+	return at, path, err
+}
+
+// Control has the stack do something: "restart web", "restart php", "restart database", "restart varnish", "restart
+// all", or "clear", which empties the site's own caches. It returns when that is done: servers that were restarted
+// accept connections, and have answered no request.
+func (s Site) Control(ctx context.Context, what string) error {
+	_, err := proc.Run(ctx, nil, append([]string{"/bin/bash", s["program"], "control", s["home"]},
+		strings.Fields(what)...)...)
+	return err
+}
