@@ -103,6 +103,12 @@ else
 	unset TARE_SQL_LOGS
 fi
 
+# The site that tests serve in environments takes minutes to install, and is kept. Where this fails, the tests that need it try
+# again and say why.
+if [ $# -eq 0 ]; then
+	$GO run ./cmd/tare stack build mediawiki,pages=40,comments=10,users=5,pictures=4 || true
+fi
+
 # standing lists what stands in the user's own folders: all that is right in them, and all of tare and of the programs
 # that the tests start but what is kept there on purpose.
 home=$HOME cache=${XDG_CACHE_HOME:-$HOME/.cache} config=${XDG_CONFIG_HOME:-$HOME/.config}
