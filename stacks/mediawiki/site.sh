@@ -1,5 +1,6 @@
 # MediaWiki of Debian's package. The code is a copy with its own LocalSettings.php, because the package's is a set of
 # links between /usr, /var and /etc, and the code is to lie in one directory on any mount.
+package_files=(/usr/share/mediawiki /var/lib/mediawiki)
 pages_front=/index.php/Front
 pages_heavy=/index.php/Heavy
 pages_other=/index.php/Page_7

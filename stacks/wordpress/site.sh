@@ -1,5 +1,6 @@
 # WordPress of Debian's package. The code is a copy with its own wp-config.php: the package's chooses one by the Host
 # header, from /etc.
+package_files=(/usr/share/wordpress /var/lib/wordpress)
 pages_front=/
 pages_heavy=/heavy/
 pages_other=/post-7/

@@ -1,0 +1,40 @@
+package container
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"tare/internal/lab/driver/container/dockertest"
+	"tare/internal/lab/envtest"
+)
+
+// TestStack serves a real site in Docker, of the image that is imported once.
+func TestStack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a site has to be installed")
+	}
+	d := dockertest.Shared(t)
+	st := envtest.Stack(t, envtest.SmallStack)
+	e := newEngine("docker", d.Host)
+	t.Cleanup(func() {
+		// It has a gigabyte, in a daemon that other tests use later.
+		if _, err := e.run(context.Background(), nil, "rmi", "--force", st.ImageName()); err != nil {
+			t.Error(err)
+		}
+	})
+	o := options(t, "docker", "", "host", d.Host, "network", "none", "stack", envtest.SmallStack+",opcache=off")
+	state := envtest.Site(t, connect(t, open(t, o), o.RunID), "")
+	if state["stack_key"] != st.Key || state["stack_opcache"] != "off" {
+		t.Errorf("state %v", state)
+	}
+	img, err := e.image(t.Context(), st.ImageName())
+	if err != nil || img.OS != "linux" {
+		t.Errorf("the image is not kept: %+v, %v", img, err)
+	}
+	o = options(t, "docker", "debian", "host", d.Host, "stack", envtest.SmallStack)
+	if _, err := (driver{"docker"}).Open(t.Context(), o); err == nil ||
+		!strings.Contains(err.Error(), "exclude each other") {
+		t.Errorf("a stack and an image: %v", err)
+	}
+}
