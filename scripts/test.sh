@@ -103,10 +103,12 @@ else
 	unset TARE_SQL_LOGS
 fi
 
-# The site that tests serve in environments takes minutes to install, and is kept. Where this fails, the tests that need it try
-# again and say why.
+# The sites that tests serve in environments take minutes to install, and are kept. Where this fails, the tests that need them
+# try again and say why.
 if [ $# -eq 0 ]; then
-	$GO run ./cmd/tare stack build mediawiki,pages=40,comments=10,users=5,pictures=4 || true
+	for stack in mediawiki,pages=40,comments=10,users=5,pictures=4 wordpress,pages=40,comments=20,users=5,pictures=4; do
+		$GO run ./cmd/tare stack build $stack >/dev/null || true
+	done
 fi
 
 # standing lists what stands in the user's own folders: all that is right in them, and all of tare and of the programs

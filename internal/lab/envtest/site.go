@@ -19,6 +19,9 @@ import (
 // SmallStack is the stack of the tests. scripts/test.sh has it installed.
 const SmallStack = "mediawiki,pages=40,comments=10,users=5,pictures=4"
 
+// SmallPress is another one.
+const SmallPress = "wordpress,pages=40,comments=20,users=5,pictures=4"
+
 // installTime bounds the installation of a stack by a test that is run alone.
 const installTime = 9 * time.Minute
 

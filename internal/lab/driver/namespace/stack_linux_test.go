@@ -8,6 +8,7 @@ import (
 	"tare/internal/lab/deploy"
 	"tare/internal/lab/env"
 	"tare/internal/lab/envtest"
+	"tare/internal/lab/stack"
 	"tare/internal/record"
 )
 
@@ -17,7 +18,7 @@ func TestStack(t *testing.T) {
 		t.Skip("a site has to be installed")
 	}
 	st := envtest.Stack(t, envtest.SmallStack)
-	attach := func(t *testing.T, o env.Options) *deploy.Conn {
+	attach := func(t *testing.T, o env.Options, st stack.Stack) *deploy.Conn {
 		t.Helper()
 		e, err := Driver{}.Open(t.Context(), o)
 		if err != nil {
@@ -39,7 +40,7 @@ func TestStack(t *testing.T) {
 		return s
 	}
 	t.Run("serves", func(t *testing.T) {
-		s := attach(t, options(t, spec("stack", envtest.SmallStack+",opcache=off")))
+		s := attach(t, options(t, spec("stack", envtest.SmallStack+",opcache=off")), st)
 		state := envtest.Site(t, s, "")
 		if state["stack_opcache"] != "off" || state["stack_key"] != st.Key {
 			t.Errorf("state %v", state)
@@ -64,7 +65,7 @@ func TestStack(t *testing.T) {
 	t.Run("on mounts", func(t *testing.T) {
 		o := options(t, spec("stack", envtest.SmallStack))
 		o.Mounts = []env.Spec{mount("share", "bind"), mount("small", "tmpfs", "size", "16MiB")}
-		s := attach(t, o)
+		s := attach(t, o, st)
 		if _, err := envtest.Load(t, s, target("share"), "url", "stack:@front"); err != nil {
 			t.Error(err)
 		}
@@ -73,6 +74,25 @@ func TestStack(t *testing.T) {
 		_, err := envtest.Load(t, s, target("small"), "url", "stack:@front")
 		if f, ok := errors.AsType[*record.Failure](err); !ok || !strings.Contains(f.Message, "free some space") {
 			t.Errorf("on a full disk: %v", err)
+		}
+	})
+	t.Run("wordpress", func(t *testing.T) {
+		press := envtest.Stack(t, envtest.SmallPress)
+		s := attach(t, options(t, spec("stack", envtest.SmallPress)), press)
+		for _, params := range [][]string{
+			{"url", "stack:@front"}, {"url", "stack-nginx:@front", "cookie", "user"}, {"url", "stack-varnish:@heavy"},
+			{"url", "stack-nginx:/post-3/"},
+		} {
+			r, err := envtest.Load(t, s, "", params...)
+			if err != nil || r.State["stack_name"] != "wordpress" {
+				t.Fatalf("%v: %v, state %v", params, err, r.State)
+			}
+		}
+		// A page is not found, and a page of the login is not what was asked for.
+		for _, page := range []string{"/no-such-post/", "/wp-admin/"} {
+			if _, err := envtest.Load(t, s, "", "url", "stack:"+page); err == nil {
+				t.Errorf("%s counts as a page", page)
+			}
 		}
 	})
 	t.Run("none", func(t *testing.T) {
