@@ -52,7 +52,8 @@ measured, and nothing is kept. An environment without -m is tested in its own wo
     tare card -e vm=qemu -m vm:9p -m vm:virtiofs --details
     tare card -e host -m host:data=dir:/mnt/share --format json
 
-An answer with ! causes trouble for developers. A mount takes up to 20 s, a copy by rsync up to five minutes.`,
+An answer with ! causes trouble for developers. A mount takes up to 20 s, on a slow machine
+up to 80, a copy by rsync up to five minutes.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if cmd.flags.format != "text" && cmd.flags.format != "json" {

@@ -31,7 +31,8 @@ import (
 
 // Options say how a card is made.
 type Options struct {
-	// Budget is the most time a card may take, about; 0 means 20 s, or a minute with Sync.
+	// Budget is the most time a card may take, about; 0 means 20 s, or a minute with Sync, and up to a minute more
+	// where requests travel slowly.
 	Budget time.Duration
 	// Sync brings a folder that is a copy up to date. in and out are then not two views of one folder.
 	Sync func(ctx context.Context) error
@@ -42,6 +43,10 @@ type Options struct {
 const (
 	defaultBudget = 20 * time.Second
 	syncBudget    = time.Minute
+
+	// What is added where requests travel slowly: so many round trips, and slowBudget at most.
+	slowTrips  = 1000
+	slowBudget = time.Minute
 )
 
 // Make tries out files on one side, or between two: in is the side inside the environment, out the controller's view of
@@ -52,8 +57,14 @@ func Make(ctx context.Context, in, out fileops.Side, o Options) ([]record.Proper
 	if budget == 0 {
 		budget = defaultBudget
 	}
-	m := &maker{in: in, out: out, options: o, end: time.Now().Add(budget), budget: budget}
+	began := time.Now()
+	m := &maker{in: in, out: out, options: o, end: began.Add(budget), budget: budget}
 	m.greet(ctx)
+	if o.Budget == 0 {
+		// A machine that is interpreted, or far away, needs longer for the same requests.
+		m.budget += min(slowTrips*m.rtt, slowBudget)
+		m.end = began.Add(m.budget)
+	}
 	for _, t := range trials() {
 		if t.across && out == nil {
 			continue // a folder of one side has no other: nothing is untested
@@ -75,10 +86,10 @@ type Agent interface {
 }
 
 // For makes the card of a mount in an environment, whose agent s is, and leaves nothing behind. It takes about 20 s at
-// most, a minute for a copy, and up to five where ten thousand files take as long to be made and changed; a server that
-// does not answer costs 15 s more. A mount whose Dir is empty stands for the environment's own directory. Only the end
-// of ctx, and a directory that cannot be made at all, are errors. A budget above 0 takes the place of the 20 s and of
-// the minute: a slow machine needs more to answer every line.
+// most, up to 80 where requests travel slowly, a minute for a copy, and up to five where ten thousand files take as
+// long to be made and changed; a server that does not answer costs 15 s more. A mount whose Dir is empty stands for the
+// environment's own directory. Only the end of ctx, and a directory that cannot be made at all, are errors. A budget
+// above 0 takes the place of the 20 s and of the minute: a slow machine needs more to answer every line.
 func For(ctx context.Context, s Agent, m *env.Mounted, budget time.Duration) ([]record.Property, error) {
 	in := remote{s}
 	opening, cancel := context.WithTimeout(ctx, openTime)
