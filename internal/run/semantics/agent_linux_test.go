@@ -139,6 +139,7 @@ func TestNothingStaysWhenTheControllerDies(t *testing.T) {
 	case <-time.After(fileops.MaxTime / 2):
 		t.Fatal("the agent stays")
 	}
+	<-answered // the connection is closed next, and serves one request at a time
 	empty(t, home)
 }
 
