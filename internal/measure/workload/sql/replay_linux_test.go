@@ -703,11 +703,19 @@ func TestPace(t *testing.T) {
 		if gaps < 400*time.Millisecond {
 			t.Errorf("with the pauses within sessions only, %v", gaps)
 		}
-		// The second session waits for the end of the first, much longer than any server takes for a statement.
+		// The second session waits for the end of the first, much longer than any server takes for a statement, unless
+		// the machine is very busy.
 		log = written(t, server, "shop", "SELECT 1", []int64{0, 3000}, []int64{10, 20})
-		late, err := r.drive(t, 1, map[string]string{"pace": "1", "lanes": "1", "whole": "yes"}, log)
-		if err != nil || !strings.HasPrefix(late.State["behind_because"], "lanes") {
-			t.Errorf("with one lane it is behind because of %s: %v", late.State["behind_because"], err)
+		why := ""
+		for try := 0; !strings.HasPrefix(why, "lanes") && try < 5; try++ {
+			late, err := r.drive(t, 1, map[string]string{"pace": "1", "lanes": "1", "whole": "yes"}, log)
+			if err != nil {
+				t.Fatal(err)
+			}
+			why = late.State["behind_because"]
+		}
+		if !strings.HasPrefix(why, "lanes") {
+			t.Errorf("with one lane it is behind because of %s", why)
 		}
 		if r.postgres() { // others do not wait for a table when they prepare
 			r.checkPreparation(t)
