@@ -394,8 +394,8 @@ func (cmd *runCommand) sayLogs(ctx context.Context, p *plan.Plan) error {
 				in = append(in, p.Targets[j].Name)
 			}
 		}
-		fmt.Fprintf(cmd.err, "log        %s: %d of %d statements are replayed in %s\n", printableLine(w.Label),
-			m.Statements.Replayed, m.Statements.Total, strings.Join(in, ", "))
+		fmt.Fprintf(cmd.err, "log        %s: %d of %d %s are replayed in %s\n", printableLine(w.Label),
+			m.Statements.Replayed, m.Statements.Total, supply.Item(w), strings.Join(in, ", "))
 		if m.Database != "" && w.Params["database"] == "" {
 			fmt.Fprintf(cmd.err, "           database %s, the only one that it names\n", printableLine(m.Database))
 		}

@@ -55,7 +55,12 @@ type Figures struct {
 	// element's Number is that of the execution in the work, its Kind the first half of its group's ID. Its Rows are
 	// RefusedRows if there was an error, and then its Sum is that of the error's code.
 	Sketch []byte `json:"sketch,omitempty"`
+	// SketchMark says what an element's Rows are, if they are no rows: MarkStatus.
+	SketchMark string `json:"sketch_mark,omitempty"`
 }
+
+// MarkStatus is that of a sketch whose elements have the status of a response instead of rows.
+const MarkStatus = "status"
 
 // RefusedRows is in Figures.Sketch for an execution with an error.
 const RefusedRows = math.MaxUint32

@@ -27,6 +27,7 @@ type Returned struct {
 	Rows    uint32 `json:"rows"`              // sent or changed
 	Sum     string `json:"sum"`               // checksum of the rows, or of the error's code
 	Refused bool   `json:"refused,omitempty"` // there was an error, and no rows
+	Status  uint32 `json:"status,omitempty"`  // of a response, which has no rows
 }
 
 // differing finds executions that returned something else, in the first block in which any can be found. all tells
@@ -60,8 +61,8 @@ func Differing(candidate, base *record.Trial) (found []Difference, all bool) {
 		if e == nil {
 			e = d.B
 		}
-		found = append(found, Difference{Number: d.Number, Group: groupOf(base, e.Kind), Candidate: returned(d.A),
-			Base: returned(d.B)})
+		found = append(found, Difference{Number: d.Number, Group: groupOf(base, e.Kind),
+			Candidate: returned(d.A, candidate), Base: returned(d.B, base)})
 	}
 	return found, complete && len(differ) <= mostDifferences
 }
@@ -81,13 +82,15 @@ func groupOf(t *record.Trial, kind uint32) string {
 	return slices.Min(ids)
 }
 
-func returned(e *setdiff.Element) *Returned {
+func returned(e *setdiff.Element, t *record.Trial) *Returned {
 	if e == nil {
 		return nil
 	}
 	r := &Returned{Rows: e.Rows, Sum: fmt.Sprintf("%016x", e.Sum)}
 	if e.Rows == record.RefusedRows {
 		r.Rows, r.Refused = 0, true
+	} else if t.SketchMark == record.MarkStatus {
+		r.Rows, r.Status = 0, e.Rows
 	}
 	return r
 }
@@ -103,6 +106,9 @@ func (r *Returned) String() string {
 	sum := r.Sum[:min(len(r.Sum), sumDigits)]
 	if r.Refused {
 		return "error " + sum
+	}
+	if r.Status > 0 {
+		return fmt.Sprintf("status %d %s", r.Status, sum)
 	}
 	return unit.Plural(int64(r.Rows), "row") + " " + sum
 }

@@ -273,7 +273,13 @@ func (wh *withholder) withholdGroups(c *cellBuilder) {
 	}
 	sides := unequal[id]
 	counted := sides[0].Count != sides[1].Count
-	a, b := answersText(&sides[0], counted), answersText(&sides[1], counted)
+	row := "row"
+	for _, t := range c.baseline.used {
+		if t.SketchMark == record.MarkStatus {
+			row = "byte" // what was compared of the bodies of responses
+		}
+	}
+	a, b := answersText(&sides[0], row, counted), answersText(&sides[1], row, counted)
 	if a == b {
 		b += ", but not the same ones,"
 	}
@@ -287,8 +293,8 @@ func (wh *withholder) withholdGroups(c *cellBuilder) {
 }
 
 // answersText says what came back from a group's executions, and where that differs how many they were.
-func answersText(g *record.Group, counted bool) string {
-	s := unit.Plural(int(g.Rows), "row")
+func answersText(g *record.Group, row string, counted bool) string {
+	s := unit.Plural(int(g.Rows), row)
 	if g.Errors > 0 {
 		s += " and " + unit.Plural(int(g.Errors), "error")
 	}

@@ -26,7 +26,7 @@ func (m *made) Of(context.Context, *plan.Workload) (map[string]deploy.File, erro
 }
 
 func (m *made) Doubts(*plan.Workload) []record.Warning {
-	return []record.Warning{{Code: "sql-left-out"}}
+	return []record.Warning{{Code: "replay-left-out"}}
 }
 
 // A file goes to each agent once, before the work is calibrated, and every job names it.

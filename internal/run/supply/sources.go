@@ -90,10 +90,12 @@ func makeTrace(ctx context.Context, value string, p workload.Params, dst io.Writ
 // nil for a workload without a log.
 func Preview(ctx context.Context, w *plan.Workload) (*trace.Meta, *log.Account, error) {
 	value := w.Params["log"]
-	if value == "" || !strings.HasPrefix(w.Kind, family) {
+	write := map[string]func(context.Context, string, workload.Params, io.Writer) (*trace.Meta, *log.Account, error){
+		"sql": writeTrace, "http": writeAccessTrace}[familyOf(w)]
+	if value == "" || write == nil {
 		return nil, nil, nil
 	}
-	m, a, err := writeTrace(ctx, value, w.Params, io.Discard)
+	m, a, err := write(ctx, value, w.Params, io.Discard)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: log: %w", w.Label, err)
 	}
@@ -123,7 +125,8 @@ func writeTrace(ctx context.Context, value string, p workload.Params, dst io.Wri
 	}
 	a := r.Account()
 	if a.Statements.Replayed == 0 {
-		return nil, nil, fmt.Errorf("%s contains no statement to replay: %s", value, said(&a))
+		return nil, nil, fmt.Errorf("%s contains no statement to replay: %s", value,
+			said(&a, "statements"))
 	}
 	return &w.Meta, &a, nil
 }

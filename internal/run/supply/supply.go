@@ -1,5 +1,5 @@
-// Package supply makes the files that the kinds of the family "sql" need in the environments, from the files on the
-// controller's machine that their parameters name.
+// Package supply makes the files that the kinds of the families "sql" and "http" need in the environments, from the
+// files on the controller's machine that their parameters name.
 //
 // It is opinionated. A log becomes a trace, with an account of the statements that are not replayed. Data becomes
 // statements, or an archive with checksums. All files are made before an environment is opened, once for all workloads
@@ -29,9 +29,6 @@ import (
 	"tare/internal/unit"
 )
 
-// family is the prefix of the kinds that have such files.
-const family = "sql."
-
 // Shop is the value of a parameter for the synthetic shop instead of a file.
 const Shop = "shop"
 
@@ -47,13 +44,25 @@ type source struct {
 	make func(ctx context.Context, value string, p workload.Params, dst io.Writer) (*log.Account, error)
 }
 
-// sources are all such parameters. Their names are the same in all kinds.
-var sources = []source{
-	{"log", []string{"server", "log-format", "prefix", "zone", "writes", "locks", "order", "shard", "items", "views"},
-		checkLog, false, makeTrace},
-	{"data", []string{"server", "items"}, checkData, true, makeData},
-	{"password-file", nil, checkFile, false, makePassword},
-	{"tls-ca", nil, checkFile, false, makeCopy},
+// sources are all such parameters by the family of the kinds. Their names are the same in all kinds of a family.
+var sources = map[string][]source{
+	"sql": {
+		{"log", []string{"server", "log-format", "prefix", "zone", "writes", "locks", "order", "shard", "items",
+			"views"},
+			checkLog, false, makeTrace},
+		{"data", []string{"server", "items"}, checkData, true, makeData},
+		{"password-file", nil, checkFile, false, makePassword},
+		{"tls-ca", nil, checkFile, false, makeCopy},
+	},
+	"http": {
+		{"log", []string{"log-format", "fields", "zone", "writes", "shard"}, checkAccessLog, false, makeAccessTrace},
+	},
+}
+
+// familyOf is the first part of a kind's name.
+func familyOf(w *plan.Workload) string {
+	family, _, _ := strings.Cut(w.Kind, ".")
+	return family
 }
 
 // Maker makes files. It is not safe for concurrent use.
@@ -83,11 +92,9 @@ func (m *Maker) Close() error {
 
 // each calls do for each file of a workload.
 func each(w *plan.Workload, do func(s *source, value string) error) error {
-	if !strings.HasPrefix(w.Kind, family) {
-		return nil
-	}
-	for i := range sources {
-		s := &sources[i]
+	all := sources[familyOf(w)]
+	for i := range all {
+		s := &all[i]
 		if value := w.Params[s.param]; value != "" {
 			if err := do(s, value); err != nil {
 				return fmt.Errorf("%s: %s: %w", w.Label, s.param, err)
@@ -116,7 +123,7 @@ func (m *Maker) Prepare(ctx context.Context, p *plan.Plan, tell func(string)) er
 			return err
 		}
 		if a := m.account(&p.Workloads[i]); a != nil && len(m.made) > before {
-			tell(fmt.Sprintf("%s: %s", p.Workloads[i].Params["log"], said(a)))
+			tell(fmt.Sprintf("%s: %s", p.Workloads[i].Params["log"], said(a, Item(&p.Workloads[i]))))
 		}
 	}
 	return nil
@@ -126,7 +133,7 @@ func (m *Maker) Prepare(ctx context.Context, p *plan.Plan, tell func(string)) er
 func (m *Maker) Of(ctx context.Context, w *plan.Workload) (map[string]deploy.File, error) {
 	files := map[string]deploy.File{}
 	return files, each(w, func(s *source, value string) error {
-		key := s.key(w.Params)
+		key := s.key(w)
 		if m.made[key] == nil {
 			f, err := m.make(ctx, s, value, w.Params)
 			if err != nil {
@@ -140,10 +147,10 @@ func (m *Maker) Of(ctx context.Context, w *plan.Workload) (map[string]deploy.Fil
 }
 
 // key identifies a file by all that it depends on.
-func (s *source) key(p workload.Params) string {
-	key := s.param + "=" + strconv.Quote(p[s.param])
+func (s *source) key(w *plan.Workload) string {
+	key := familyOf(w) + " " + s.param + "=" + strconv.Quote(w.Params[s.param])
 	for _, name := range s.with {
-		key += " " + name + "=" + strconv.Quote(p[name])
+		key += " " + name + "=" + strconv.Quote(w.Params[name])
 	}
 	return key
 }
@@ -244,8 +251,9 @@ func (m *Maker) Same(ctx context.Context, p *plan.Plan, trials []record.Trial) e
 
 // account returns the account of a workload's log, nil without a log or before it is read.
 func (m *Maker) account(w *plan.Workload) *log.Account {
-	for i := range sources {
-		if f := m.made[sources[i].key(w.Params)]; f != nil && f.account != nil {
+	all := sources[familyOf(w)]
+	for i := range all {
+		if f := m.made[all[i].key(w)]; f != nil && f.account != nil {
 			return f.account
 		}
 	}
@@ -258,14 +266,23 @@ func (m *Maker) Doubts(w *plan.Workload) []record.Warning {
 	if a == nil || a.Statements.Replayed == a.Statements.Total {
 		return nil
 	}
-	return []record.Warning{{Code: "sql-left-out", Text: "the log is not replayed completely: " + said(a),
-		Remedy: "`tare sql inspect` shows all reasons; the figures are valid for the other statements"}}
+	return []record.Warning{{Code: "replay-left-out", Text: "the log is not replayed completely: " + said(a, Item(w)),
+		Remedy: fmt.Sprintf("`tare %s inspect` shows all reasons; the figures are valid for the other %s", familyOf(w),
+			Item(w))}}
 }
 
-// said returns an account as a sentence.
-func said(a *log.Account) string {
+// Item is what a workload's log has, in the plural.
+func Item(w *plan.Workload) string {
+	if familyOf(w) == "http" {
+		return "requests"
+	}
+	return "statements"
+}
+
+// said returns an account of items as a sentence.
+func said(a *log.Account, items string) string {
 	s := a.Statements
-	text := fmt.Sprintf("%d of %d statements are replayed", s.Replayed, s.Total)
+	text := fmt.Sprintf("%d of %d %s are replayed", s.Replayed, s.Total, items)
 	for _, p := range []struct {
 		part log.Part
 		n    int64

@@ -204,8 +204,8 @@ func differencesText(gs *verdict.Grouped) string {
 	if gs.AllDiffer {
 		which = "The executions of a block"
 	}
-	return fmt.Sprintf("%s that returned something else, by their number in the work, with the rows and their "+
-		"checksum in %s and in %s", which, clean(gs.Baseline), clean(gs.Target))
+	return fmt.Sprintf("%s that returned something else, by their number in the work, with what came back "+
+		"and its checksum in %s and in %s", which, clean(gs.Baseline), clean(gs.Target))
 }
 
 // differenceRows are the number, what came back in the baseline and in the candidate, and the text of each execution

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"tare/internal/measure/workload"
+	"tare/internal/measure/workload/replay"
 	"tare/internal/sys/sql/datadir"
 	"tare/internal/sys/sql/lex"
 )
@@ -51,7 +52,7 @@ func logged(b *workload.Bench) (string, error) {
 	if path == "" {
 		return "", nil
 	}
-	t, f, err := openTrace(path)
+	t, f, err := replay.OpenTrace(path)
 	if err != nil {
 		return "", err
 	}

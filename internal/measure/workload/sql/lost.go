@@ -54,12 +54,12 @@ func (r *refusal) advice(lanes int) string {
 }
 
 // explain says what an error means that ended a replay.
-func (r *replay) explain(ctx context.Context, err error) error {
+func (r *replayTrial) explain(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
 	if refused, ok := errors.AsType[*refusal](err); ok {
-		if advice := refused.advice(len(r.lanes)); advice != "" {
+		if advice := refused.advice(len(r.Clients())); advice != "" {
 			return failed("the server says: %s (error %s): %s", refused.text, refused.code, advice)
 		}
 		return failed("the server says: %s (error %s)", refused.text, refused.code)
@@ -78,7 +78,7 @@ const (
 )
 
 // whereabouts says what has become of a server after a connection to it was lost.
-func (r *replay) whereabouts(ctx context.Context) string {
+func (r *replayTrial) whereabouts(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, recovery)
 	defer cancel()
 	silent := time.Now().Add(patience)

@@ -14,6 +14,7 @@ import (
 	"tare/internal/measure/fileio"
 	"tare/internal/measure/netpeer"
 	"tare/internal/measure/workload"
+	"tare/internal/measure/workload/replay"
 	"tare/internal/sys/histogram"
 	"tare/internal/sys/thread"
 	"tare/internal/unit"
@@ -116,7 +117,7 @@ func newOLTP(p workload.Params) (workload.Trial, error) {
 	}
 	var n int
 	if err == nil {
-		n, err = lanes(p["lanes"])
+		n, err = replay.Lanes(p["lanes"])
 	}
 	if err == nil && t.writes && !t.target.disposable {
 		err = fmt.Errorf("mix=%s changes the tables of the server at %s: say disposable=yes if it may", p["mix"],

@@ -6,18 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 
 	"tare/internal/measure/dbserver"
 	"tare/internal/measure/workload"
 	"tare/internal/sys/sql"
 )
-
-// maxLanes bounds the connections of a trial.
-const maxLanes = 1024
 
 // serverParams are the parameters that say which server a kind works with.
 func serverParams() []workload.Param {
@@ -54,19 +49,6 @@ func lanesParam(doc string) workload.Param {
 	return workload.Param{Name: "lanes", Type: workload.Text, Default: "2x", Doc: doc}
 }
 
-// lanes reads a number of connections: "8", or "2x" for twice the processors that this process may use.
-func lanes(text string) (int, error) {
-	digits, each := strings.CutSuffix(text, "x")
-	n, err := strconv.Atoi(digits)
-	if err != nil || n < 1 || n > maxLanes {
-		return 0, fmt.Errorf("lanes=%s: give a number from 1 to %d, or 2x for twice the processors", text, maxLanes)
-	}
-	if each {
-		n *= runtime.GOMAXPROCS(0)
-	}
-	return min(n, maxLanes), nil
-}
-
 // target is the server that trials work with.
 type target struct {
 	product dbserver.Product
@@ -77,6 +59,8 @@ type target struct {
 	secure func(sql.Stream) (sql.Stream, error)
 	buffer []byte // of one connection at a time; nil: each has its own
 	untold bool   // see sql.Dial
+
+	logStart int64 // as trace.Meta has it
 
 	unnamed bool // no parameter names the database of a private server
 

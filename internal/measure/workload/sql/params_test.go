@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"tare/internal/measure/workload"
+	"tare/internal/measure/workload/replay"
 	"tare/internal/measure/workload/trialtest"
 	"tare/internal/sys/sql/secure"
 	"tare/internal/unit"
@@ -17,10 +18,11 @@ import (
 func TestLanes(t *testing.T) {
 	cpus := runtime.GOMAXPROCS(0)
 	p := resolved(t, []workload.Param{lanesParam("connections")}, nil)
-	for text, want := range map[string]int{p["lanes"]: 2 * cpus, "1": 1, "16": 16, "3x": 3 * cpus, "1024x": maxLanes,
-		"": 0, "x": 0, "0": 0, "-1": 0, "1025": 0, "2.5x": 0} {
-		n, err := lanes(text)
-		if n != min(want, maxLanes) || (err == nil) != (want > 0) {
+	for text, want := range map[string]int{p["lanes"]: 2 * cpus, "1": 1, "16": 16, "3x": 3 * cpus,
+		"1024x": replay.MaxLanes,
+		"":      0, "x": 0, "0": 0, "-1": 0, "1025": 0, "2.5x": 0} {
+		n, err := replay.Lanes(text)
+		if n != min(want, replay.MaxLanes) || (err == nil) != (want > 0) {
 			t.Errorf("lanes=%s gives %d, %v", text, n, err)
 		}
 	}
@@ -128,7 +130,7 @@ func TestReplayIsPaced(t *testing.T) {
 		c.given["log"] = "shop"
 		p := resolved(t, k.Params, c.given)
 		o, err := newOptions(p)
-		if err != nil || o.paced() != c.paced {
+		if err != nil || o.Paced() != c.paced {
 			t.Errorf("%v: %+v, %v", c.given, o, err)
 		}
 		behind := slices.ContainsFunc(k.MetricsFor(p), func(m unit.Metric) bool { return m.Name == "behind_p99" })

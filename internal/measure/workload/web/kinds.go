@@ -29,7 +29,9 @@ const (
 )
 
 // Kinds lists the kinds of this package.
-func Kinds() []workload.Kind { return []workload.Kind{get(), loadKind(), fetchKind(), cold()} }
+func Kinds() []workload.Kind {
+	return []workload.Kind{get(), loadKind(), fetchKind(), cold(), replayKind()}
+}
 
 func sizeParam() workload.Param {
 	return workload.Param{Name: "size", Type: workload.Size, Default: "16KiB", Min: 1, Max: maxPage,

@@ -95,18 +95,23 @@ type Parts struct {
 // Meta describes a trace and the log that it was made of.
 type Meta struct {
 	Dialect   lex.Dialect `json:"dialect"`
-	Sources   []string    `json:"sources"`          // names of the log's files, without directories
-	Start     int64       `json:"start,omitempty"`  // microseconds since 1970 UTC; 0 if the log has no times
-	Span      int64       `json:"span"`             // microseconds from Start to the last event
-	Precision int64       `json:"precision"`        // of the least precise time, in microseconds
-	Writes    bool        `json:"writes,omitempty"` // contains statements that change data
-	Locks     bool        `json:"locks,omitempty"`  // contains SELECT ... FOR UPDATE and the like
+	Protocol  string      `json:"protocol,omitempty"` // HTTP, or empty for SQL
+	Sources   []string    `json:"sources"`            // names of the log's files, without directories
+	Start     int64       `json:"start,omitempty"`    // microseconds since 1970 UTC; 0 if the log has no times
+	Span      int64       `json:"span"`               // microseconds from Start to the last event
+	Precision int64       `json:"precision"`          // of the least precise time, in microseconds
+	Writes    bool        `json:"writes,omitempty"`   // contains statements that change data
+	Locks     bool        `json:"locks,omitempty"`    // contains SELECT ... FOR UPDATE and the like
 	// Database is the only one that the log names, the server's own left out; "" if it names none or several.
 	Database   string `json:"database,omitempty"`
 	Statements Parts  `json:"statements"`
 	Bytes      Parts  `json:"bytes"` // of the log, uncompressed
 	Shard      int64  `json:"shard"` // minimum of statements in a shard; 0 means the default
 }
+
+// HTTP is the protocol of a trace whose statements are requests. The text of one is its method and target, a line for
+// each header, an empty line, and the body; its rows are the status that it should get.
+const HTTP = "http"
 
 // Session describes a session.
 type Session struct {

@@ -71,13 +71,17 @@ func NewWriter(dst io.Writer, m Meta) *Writer {
 // Fingerprint returns the value of Event.Fingerprint for a statement. v is the result of lex.Classify.
 func (w *Writer) Fingerprint(text []byte, v lex.Verdict) uint32 {
 	w.scratch = lex.Fingerprint(w.scratch[:0], text, lex.Options{Dialect: w.Meta.Dialect})
-	id := lex.ID(w.scratch)
+	return w.Kind(lex.ID(w.scratch), w.scratch, v.Class.String(), v.Volatile)
+}
+
+// Kind returns the value of Event.Fingerprint for what has this fingerprint. The class and whether it is volatile are
+// those of the first one.
+func (w *Writer) Kind(id uint64, text []byte, class, volatile string) uint32 {
 	n, ok := w.prints[id]
 	if ok {
 		return n
 	}
-	kind := Fingerprint{ID: id, Text: string(w.scratch[:min(len(w.scratch), maxText)]), Class: v.Class.String(),
-		Volatile: v.Volatile}
+	kind := Fingerprint{ID: id, Text: string(text[:min(len(text), maxText)]), Class: class, Volatile: volatile}
 	if len(w.kinds) >= maxFingerprints {
 		kind = Fingerprint{Text: "(other fingerprints)"}
 		if n, ok = w.prints[0]; ok {

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package sql
+package replay
 
 import "time"
 

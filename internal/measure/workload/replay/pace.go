@@ -1,4 +1,4 @@
-package sql
+package replay
 
 import (
 	"fmt"
@@ -12,23 +12,23 @@ import (
 
 // The words for a pace. A number is how many times as fast as the log.
 const (
-	paceFlat     = "flat"     // as fast as the server answers
-	paceOriginal = "original" // as in the log
+	PaceFlat     = "flat"     // as fast as the server answers
+	PaceOriginal = "original" // as in the log
 )
 
-// parsePace returns a pace in seconds of the log per second, 0 for flat.
-func parsePace(name, text string) (float64, error) {
+// ParsePace returns a pace in seconds of the log per second, 0 for flat.
+func ParsePace(name, text string) (float64, error) {
 	switch text {
-	case paceFlat:
+	case PaceFlat:
 		return 0, nil
-	case paceOriginal:
+	case PaceOriginal:
 		return 1, nil
 	}
 	const most = 1e6
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(f >= 1/most && f <= most) {
 		return 0, fmt.Errorf("%s: %q is not %s, %s or a factor such as 2.0, which is twice as fast", name, text,
-			paceFlat, paceOriginal)
+			PaceFlat, PaceOriginal)
 	}
 	return f, nil
 }
@@ -203,8 +203,8 @@ func (k *timekeeper) event(due int64) bool {
 }
 
 // newPacing makes the schedule of a trial's work.
-func newPacing(w *work, o *options) pacing {
-	p := pacing{trace: w.trace, think: o.think, connect: o.connect, gaps: w.gaps.found()}
+func newPacing(w *work, o *Options) pacing {
+	p := pacing{trace: w.trace, think: o.Think, connect: o.Connect, gaps: w.gaps.found()}
 	first, last := w.trace.Info(w.jobs[0].session).Start, int64(0)
 	for i := range w.jobs {
 		s := w.trace.Info(w.jobs[i].session)

@@ -1,4 +1,4 @@
-package sql
+package replay
 
 import (
 	"bytes"
@@ -55,7 +55,7 @@ func TestOrderEndsAlways(t *testing.T) {
 		if len(tr.Transactions()) == 0 {
 			continue
 		}
-		w, err := newWork(tr, 1+r.Int64N(2*int64(len(tr.Shards()))), &options{ordered: true})
+		w, err := newWork(tr, 1+r.Int64N(2*int64(len(tr.Shards()))), &Options{Ordered: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package sql
+package replay
 
 import (
 	"bytes"
@@ -50,12 +50,12 @@ func made(t *testing.T, shard int64, sessions ...[]int64) *trace.Trace {
 
 func TestParsePace(t *testing.T) {
 	for text, want := range map[string]float64{"flat": 0, "original": 1, "2.0": 2, "0.5": 0.5, "1e3": 1000} {
-		if got, err := parsePace("pace", text); err != nil || got != want {
+		if got, err := ParsePace("pace", text); err != nil || got != want {
 			t.Errorf("%s: %v, %v", text, got, err)
 		}
 	}
 	for _, text := range []string{"", "fast", "0", "-1", "NaN", "Inf", "1e9", "2x"} {
-		if got, err := parsePace("pace", text); err == nil {
+		if got, err := ParsePace("pace", text); err == nil {
 			t.Errorf("%q is %v", text, got)
 		}
 	}
@@ -71,7 +71,7 @@ func TestWorkSpreads(t *testing.T) {
 	if n := len(tr.Shards()); n != 13 {
 		t.Fatalf("%d shards", n)
 	}
-	order := func(units int64, o *options) (all []int) {
+	order := func(units int64, o *Options) (all []int) {
 		w, err := newWork(tr, units, o)
 		if err != nil {
 			t.Fatal(err)
@@ -89,25 +89,25 @@ func TestWorkSpreads(t *testing.T) {
 		}
 		return all
 	}
-	if got := fmt.Sprint(order(5, &options{})); got != "[0 8 4 12 2]" {
+	if got := fmt.Sprint(order(5, &Options{})); got != "[0 8 4 12 2]" {
 		t.Error(got)
 	}
-	twice := order(26, &options{})
+	twice := order(26, &Options{})
 	first := slices.Sorted(slices.Values(twice[:13]))
-	if !slices.Equal(twice[:13], twice[13:]) || !slices.Equal(first, order(13, &options{think: 1})) {
+	if !slices.Equal(twice[:13], twice[13:]) || !slices.Equal(first, order(13, &Options{Think: 1})) {
 		t.Error(twice)
 	}
-	if got := order(2, &options{whole: true}); len(got) != 26 || got[1] != 1 {
+	if got := order(2, &Options{Whole: true}); len(got) != 26 || got[1] != 1 {
 		t.Error(got)
 	}
-	if w, err := newWork(made(t, 0, []int64{5}), 1, &options{}); err == nil {
+	if w, err := newWork(made(t, 0, []int64{5}), 1, &Options{}); err == nil {
 		t.Errorf("a log without statements is work: %+v", w)
 	}
 }
 
 func TestSchedule(t *testing.T) {
 	tr := made(t, 1, []int64{1000, 1000, 1100}, []int64{1500, 1600, -1}, []int64{91500, 91600})
-	due := func(o *options, units int64) string {
+	due := func(o *Options, units int64) string {
 		w, err := newWork(tr, units, o)
 		if err != nil {
 			t.Fatal(err)
@@ -135,18 +135,18 @@ func TestSchedule(t *testing.T) {
 		return text
 	}
 	for _, c := range []struct {
-		o     options
+		o     Options
 		units int64
 		want  string
 	}{
-		{options{think: 1, connect: 1}, 3, "0 +0 +100; 500 +600 ?; 90500 +90600; "},
-		{options{think: 1, connect: 1, idle: 10 * time.Second}, 3, "0 +0 +100; 500 +600 ?; 10600 +10700; "},
-		{options{think: 1, connect: 1, idle: 200 * time.Millisecond}, 3, "0 +0 +100; 300 +400 ?; 600 +700; "},
-		{options{think: 2, connect: 1}, 3, "0 +0 +50; 500 +550 ?; 90500 +90550; "},
-		{options{think: 0.5, connect: 10}, 3, "0 +0 +200; 50 +250 ?; 9050 +9250; "},
-		{options{connect: 1}, 2, "0 ? ?; 500 ? ?; "},
-		{options{think: 1}, 2, "0? +0 +100; 0? +100 ?; "},
-		{options{think: 1, connect: 1, idle: time.Second}, 4,
+		{Options{Think: 1, Connect: 1}, 3, "0 +0 +100; 500 +600 ?; 90500 +90600; "},
+		{Options{Think: 1, Connect: 1, Idle: 10 * time.Second}, 3, "0 +0 +100; 500 +600 ?; 10600 +10700; "},
+		{Options{Think: 1, Connect: 1, Idle: 200 * time.Millisecond}, 3, "0 +0 +100; 300 +400 ?; 600 +700; "},
+		{Options{Think: 2, Connect: 1}, 3, "0 +0 +50; 500 +550 ?; 90500 +90550; "},
+		{Options{Think: 0.5, Connect: 10}, 3, "0 +0 +200; 50 +250 ?; 9050 +9250; "},
+		{Options{Connect: 1}, 2, "0 ? ?; 500 ? ?; "},
+		{Options{Think: 1}, 2, "0? +0 +100; 0? +100 ?; "},
+		{Options{Think: 1, Connect: 1, Idle: time.Second}, 4,
 			"0 +0 +100; 500 +600 ?; 1600 +1700; 1700 +1700 +1800; "},
 	} {
 		if got := due(&c.o, c.units); got != c.want {

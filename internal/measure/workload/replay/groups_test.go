@@ -1,4 +1,4 @@
-package sql
+package replay
 
 import (
 	"fmt"
@@ -45,7 +45,7 @@ func TestGroupsAreTheMostFrequent(t *testing.T) {
 
 // Lanes finish statements in any order, and that changes nothing; a result that another statement should have does.
 func TestEvidence(t *testing.T) {
-	results := []answer{{rows: 3, unordered: 11, ordered: 12}, {rows: 3, unordered: 21, ordered: 22}, {affected: 1}}
+	results := []Result{{Rows: 3, Unordered: 11, Ordered: 12}, {Rows: 3, Unordered: 21, Ordered: 22}, {Rows: 1}}
 	sum := func(order ...int) string {
 		var all tally
 		for number, i := range order {
@@ -53,21 +53,21 @@ func TestEvidence(t *testing.T) {
 			one.statement(uint64(number), false, &results[i])
 			all.add(&one)
 		}
-		return all.check()
+		return all.check(&Options{Item: "statement", Rows: "rows"})
 	}
 	var first, second tally
 	first.statement(0, false, &results[0])
 	first.statement(2, false, &results[2])
 	second.statement(1, false, &results[1])
 	second.add(&first)
-	if got := second.check(); got != sum(0, 1, 2) {
+	if got := second.check(&Options{Item: "statement", Rows: "rows"}); got != sum(0, 1, 2) {
 		t.Errorf("in another order it is %s instead of %s", got, sum(0, 1, 2))
 	}
 	if sum(0, 1, 2) == sum(1, 0, 2) {
 		t.Error("exchanged results have the same sum")
 	}
 	second.statement(3, true, &results[0])
-	if got := second.check(); got != sum(0, 1, 2) || second.rows != 10 {
+	if got := second.check(&Options{Item: "statement", Rows: "rows"}); got != sum(0, 1, 2) || second.rows != 10 {
 		t.Errorf("a volatile statement gives %s with %d rows", got, second.rows)
 	}
 }

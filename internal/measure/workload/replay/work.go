@@ -1,4 +1,4 @@
-package sql
+package replay
 
 import (
 	"fmt"
@@ -34,22 +34,22 @@ type work struct {
 // times or the order of its transactions are kept, else in one that spreads over the log, so that few shards are like
 // all of them. It reads the sessions, so that a damaged trace is found now, and is in the page cache when the replay
 // reads it.
-func newWork(t *trace.Trace, units int64, o *options) (*work, error) {
+func newWork(t *trace.Trace, units int64, o *Options) (*work, error) {
 	w := &work{trace: t, shards: t.Shards(), executions: make([]int64, len(t.Fingerprints()))}
 	if len(w.shards) == 0 {
-		return nil, failed("the log has no session that can be replayed: tare sql inspect LOG says why")
+		return nil, o.Failed("the log has no session that can be replayed: tare sql inspect LOG says why")
 	}
-	if !o.paced() && !o.whole && !o.ordered {
+	if !o.Paced() && !o.Whole && !o.Ordered {
 		w.shards = spread(w.shards)
 	}
-	if o.whole {
+	if o.Whole {
 		units *= int64(len(w.shards))
 	}
 	if w.statements = w.upTo(units); w.statements == 0 {
-		return nil, failed("the log has no statement that can be replayed: tare sql inspect LOG says why")
+		return nil, o.Failed("the log has no statement that can be replayed: tare sql inspect LOG says why")
 	}
-	if o.idle > 0 {
-		w.gaps = newGaps(t.Meta().Span, o.idle.Microseconds())
+	if o.Idle > 0 {
+		w.gaps = newGaps(t.Meta().Span, o.Idle.Microseconds())
 	}
 	for n := range units {
 		s := w.shards[n%int64(len(w.shards))]
@@ -60,7 +60,7 @@ func newWork(t *trace.Trace, units int64, o *options) (*work, error) {
 	if err := w.survey(); err != nil {
 		return nil, err
 	}
-	if o.ordered {
+	if o.Ordered {
 		w.order()
 	}
 	return w, nil

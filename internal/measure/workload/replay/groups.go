@@ -1,4 +1,4 @@
-package sql
+package replay
 
 import (
 	"cmp"
@@ -62,16 +62,16 @@ type tally struct {
 }
 
 // statement adds the result of a statement. If it is volatile, the result cannot be compared.
-func (t *tally) statement(number uint64, volatile bool, a *answer) {
-	rows := a.rows + a.affected
+func (t *tally) statement(number uint64, volatile bool, a *Result) {
+	rows := a.Rows
 	t.rows += rows
 	if volatile {
 		return
 	}
 	t.compared++
 	t.comparedRows += rows
-	t.unordered += evidence(number, rows, a.unordered)
-	t.ordered += evidence(number, rows, a.ordered)
+	t.unordered += evidence(number, rows, a.Unordered)
+	t.ordered += evidence(number, rows, a.Ordered)
 }
 
 // refusal adds a statement that the server refused with an error of this code, and returns the code's sum.
@@ -113,18 +113,19 @@ func (t *tally) add(o *tally) {
 }
 
 // check is the evidence of equal work; "" if no result can be compared.
-func (t *tally) check() string {
+func (t *tally) check(o *Options) string {
 	if t.compared == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d rows of %d statements, sum %016x", t.comparedRows, t.compared, t.unordered)
+	return fmt.Sprintf("%d %s of %d %ss, sum %016x", t.comparedRows, o.Rows, t.compared, o.Item, t.unordered)
 }
 
 // groups returns the figures of all groups.
-func (g *grouping) groups(kinds []trace.Fingerprint, tallies []tally, l *latencies, texts bool) []record.Group {
+func (g *grouping) groups(kinds []trace.Fingerprint, tallies []tally, l *latencies, texts bool,
+	o *Options) []record.Group {
 	var all []record.Group
 	for i, f := range g.members {
-		r := tallies[i].group(fmt.Sprintf("%016X", kinds[f].ID))
+		r := tallies[i].group(fmt.Sprintf("%016X", kinds[f].ID), o)
 		r.P50, r.P99 = l.quantile(i, 0.5), l.quantile(i, 0.99)
 		if texts {
 			r.Text = kinds[f].Text
@@ -132,14 +133,14 @@ func (g *grouping) groups(kinds []trace.Fingerprint, tallies []tally, l *latenci
 		all = append(all, r)
 	}
 	if g.rest {
-		all = append(all, tallies[other].group(record.OtherGroup))
+		all = append(all, tallies[other].group(record.OtherGroup, o))
 	}
 	return all
 }
 
-func (t *tally) group(id string) record.Group {
+func (t *tally) group(id string, o *Options) record.Group {
 	return record.Group{ID: id, Count: t.count, Errors: t.errors, Rows: int64(t.rows), Seconds: seconds(t.ns),
-		Check: t.check()}
+		Check: t.check(o)}
 }
 
 func seconds(ns int64) float64 { return float64(ns) / 1e9 }
