@@ -59,7 +59,7 @@ spawn() {
 		echo "died $child $pid $?" >&3
 	) &
 	until [ -e "$home/pid/$child" ]; do
-		[ $((tries += 1)) -lt 500 ] || die "$child was not started"
+		[ $((tries += 1)) -lt 3000 ] || die "$child was not started"
 		sleep 0.01
 	done
 }
@@ -76,7 +76,7 @@ stop() {
 	rm -f "$home/pid/$1"
 	kill "-$2" "$pid" 2>/dev/null || return 0
 	while kill -0 "$pid" 2>/dev/null; do
-		[ $((tries += 1)) -ne 400 ] || kill -9 "$pid" 2>/dev/null || return 0
+		[ $((tries += 1)) -ne 6000 ] || kill -9 "$pid" 2>/dev/null || return 0
 		sleep 0.02
 	done
 }
@@ -118,11 +118,11 @@ sql() { mariadb --no-defaults --socket="$socket" --user=root "$@"; }
 
 # php_settings are for each PHP: prefix and what stands between name and value.
 php_settings() {
-	local flag=0
-	[ $opcache = off ] || flag=1
+	# It is on by itself, and PHP warns of each request in which it is to be turned on.
+	[ $opcache = on ] || echo "$1opcache.enable${2}0"
 	printf '%s%s\n' \
-		"$1" "opcache.enable$2$flag" "$1" "memory_limit$2256M" "$1" "session.save_path$2$home/tmp" \
-		"$1" "upload_tmp_dir$2$home/tmp" "$1" "sys_temp_dir$2$home/tmp" "$1" "max_execution_time$2600"
+		"$1" "memory_limit${2}256M" "$1" "session.save_path$2$home/tmp" \
+		"$1" "upload_tmp_dir$2$home/tmp" "$1" "sys_temp_dir$2$home/tmp" "$1" "max_execution_time${2}600"
 }
 
 start_apache() {

@@ -7,6 +7,8 @@ package stack
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -83,13 +85,16 @@ func start(ctx context.Context, b *workload.Bench) (workload.Running, error) {
 		return nil, &record.Failure{Kind: "refused", Message: "this environment has no stack; give it one that tare " +
 			"stack build has installed: -e 'box=namespace?stack=mediawiki'"}
 	}
-	home := b.Home
+	home, name := b.Home, "site"
 	if home == "" {
 		home = b.Dir
+	} else if home != b.Dir { // that is shared by the sites on all mounts
+		sum := sha256.Sum256([]byte(b.Dir))
+		name += hex.EncodeToString(sum[:2])
 	}
 	// The program outlives ctx, which bounds the start only.
 	cmd := proc.Command(context.WithoutCancel(ctx), "/bin/bash", program, "serve", filepath.Join(b.Dir, "code"),
-		filepath.Join(home, "site"))
+		filepath.Join(home, name))
 	cmd.Dir = "/"
 	proc.GentleDeath(cmd) // if this process is killed, the program still stops what it has started
 	process, err := proc.Start(cmd)
