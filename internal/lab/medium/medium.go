@@ -207,10 +207,14 @@ func (o *Options) modules(k microvm.Kernel) (modules, extra []string, err error)
 	if o.Scratch != "" {
 		wanted = append(wanted, "ext4")
 	}
-	if modules, err = index.Resolve(wanted...); err != nil || !o.Common {
-		return modules, nil, err
+	if modules, err = index.Resolve(wanted...); err != nil {
+		return nil, nil, err
 	}
-	for _, name := range slices.Concat([]string{"crc32c_generic"}, Common()) {
+	more := index.Companions(wanted...) // such as the checksums of ext4, of which any will do
+	if o.Common {
+		more = slices.Concat(more, index.Companions(Common()...), Common())
+	}
+	for _, name := range more {
 		files, err := index.Resolve(name)
 		if err != nil {
 			continue // this kernel does not have it

@@ -4,13 +4,14 @@ package durability
 
 import (
 	"log/slog"
-	"os"
+	"maps"
 	"strings"
 	"testing"
 
 	"tare/internal/lab/deploy/agenttest"
 	"tare/internal/lab/driver/virtualbox"
 	"tare/internal/lab/env"
+	"tare/internal/lab/microvm"
 	"tare/internal/measure/workload/durability"
 	"tare/internal/record"
 )
@@ -32,9 +33,9 @@ func needVirtualBox(t *testing.T) (env.Info, map[string]string) {
 func TestVirtualBox(t *testing.T) {
 	info, settings := needVirtualBox(t)
 	watcher(t) // a machine is not booted where nothing can be seen
-	if settings["modules"] = os.Getenv("TARE_VBOXSF_MODULES"); settings["modules"] == "" {
-		need(t, "TARE_VBOXSF_MODULES names no folder; scripts/deps.sh vboxsf makes one")
-	}
+	// Debian's generic kernel has drivers for all of them, and the folder's.
+	maps.Copy(settings, map[string]string{"kernel": microvm.Generic, "chipset": "ich9", "nic": "virtio",
+		"nic_mode": "nat"})
 	disk := func(name string, pairs ...string) env.Spec {
 		s := env.Spec{Name: name, Driver: "disk", Settings: map[string]string{"size": "64MiB"}}
 		for i := 0; i < len(pairs); i += 2 {
@@ -49,6 +50,7 @@ func TestVirtualBox(t *testing.T) {
 		Mounts: []env.Spec{
 			disk("ide", "controller", "ide"),
 			disk("ide-told", "controller", "ide", "ignore_flush", "off"),
+			disk("ahci", "controller", "ahci"),
 			disk("nvme", "controller", "nvme", "format", "vdi-fixed"),
 			disk("scsi"),
 			disk("scsi-told", "ignore_flush", "on"),
@@ -63,6 +65,7 @@ func TestVirtualBox(t *testing.T) {
 	want := map[string]struct{ declared, seen, code string }{
 		"ide":       {ClassIgnores, ClassIgnores, "vbox-sync-flush-ignored"},
 		"ide-told":  {ClassFlushes, ClassFlushes, ""},
+		"ahci":      {ClassFlushes, ClassFlushes, ""},
 		"nvme":      {ClassIgnores, ClassIgnores, "vbox-write-through"},
 		"scsi":      {ClassFlushes, ClassFlushes, ""},
 		"scsi-told": {ClassIgnores, ClassIgnores, "vbox-flush-ignored"},

@@ -106,7 +106,7 @@ func (b *boot) openClone(ctx context.Context, user *session) (*vm, error) {
 		return nil, err
 	}
 	b.vm.wire.Keep(w)
-	b.extra["boot_ms"] = fmt.Sprint(time.Since(began).Milliseconds())
+	b.booted(began)
 	return b.vm, b.learnClone(ctx, src)
 }
 

@@ -260,7 +260,7 @@ func TestClone(t *testing.T) {
 		t.Errorf("the guest says %q, %v", in.Hypervisor, err)
 	}
 	if f := e.Facts(); f.MemoryBytes != 160<<20 || f.Extra["virtualbox.clone.snapshot"] != "first" ||
-		f.Extra["virtualbox.clone.of"] != theirs || !f.Emulated {
+		f.Extra["virtualbox.clone.of"] != theirs || !f.Emulated || f.Extra["boot_cpu_ms"] == "" {
 		t.Errorf("%+v", f)
 	}
 	v := e.(*vm)

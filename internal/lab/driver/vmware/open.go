@@ -146,10 +146,6 @@ func (b *boot) chooseKernel() error {
 		}
 		if err == nil {
 			b.kernel, b.loaded = k, b.modules()
-			// ext4 requests this checksum by name, not by symbol; in newer kernels it is in a library.
-			if _, err := index.Resolve("crc32c_generic"); err == nil && b.config.disk > 0 {
-				b.loaded = append([]string{"crc32c_generic"}, b.loaded...)
-			}
 			return nil
 		}
 		lacking = errors.Join(lacking, fmt.Errorf("kernel %s (%s): %w", k.Release, k.Flavour, err))
