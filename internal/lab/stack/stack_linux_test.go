@@ -247,16 +247,16 @@ func TestFailures(t *testing.T) {
 			}
 		}
 	})
-	t.Run("no such package", func(t *testing.T) {
+	t.Run("no package", func(t *testing.T) {
 		needRoot(t)
 		spec, err := Parse("mediawiki")
 		if err != nil {
 			t.Fatal(err)
 		}
-		spec.Recipe.Packages = []string{"there-is-no-such-package"}
+		spec.Recipe.Packages = []string{"--no package"}
 		cache := t.TempDir()
 		_, err = Build(t.Context(), spec, Options{Cache: cache, RunID: "stack-test"})
-		if err == nil || !strings.Contains(err.Error(), "there-is-no-such-package") {
+		if err == nil || !strings.Contains(err.Error(), "is not the name of a package") {
 			t.Errorf("it ended with %v", err)
 		}
 		if left := entries(t, cache); len(left) != 0 {

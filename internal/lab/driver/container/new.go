@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"tare/internal/lab/env"
+	"tare/internal/lab/stack"
 	"tare/internal/record"
 )
 
@@ -89,6 +91,9 @@ func openNew(ctx context.Context, e engine, a about, o env.Options) (_ env.Env, 
 	}
 	c.facts = seen.facts(a, img, c.dir)
 	addGiven(c.facts.Settings, o.Settings)
+	if st, _, ok, err := stack.Of(&o.Spec, ""); ok && err == nil {
+		maps.Copy(c.facts.Extra, st.Facts())
+	}
 	c.facts.Command = e.argv(append([]string{"create"}, c.create...)...)
 	return c, nil
 }

@@ -24,7 +24,11 @@ func TestStack(t *testing.T) {
 		}
 	})
 	o := options(t, "docker", "", "host", d.Host, "network", "none", "stack", envtest.SmallStack+",opcache=off")
-	state := envtest.Site(t, connect(t, open(t, o), o.RunID), "")
+	box := open(t, o)
+	if got := box.Facts().Extra["stack.key"]; got != st.Key {
+		t.Errorf("the facts name stack %q, want %q", got, st.Key)
+	}
+	state := envtest.Site(t, connect(t, box, o.RunID), "")
 	if state["stack_key"] != st.Key || state["stack_opcache"] != "off" {
 		t.Errorf("state %v", state)
 	}
