@@ -8,6 +8,7 @@ import (
 	"tare/internal/measure/agent"
 	"tare/internal/measure/agent/pid1"
 	"tare/internal/measure/workload/sql"
+	"tare/internal/measure/workload/web"
 	"tare/internal/sys/sql/secure"
 )
 
@@ -16,7 +17,7 @@ func main() {
 		os.Exit(pid1.Main())
 	}
 	if agent.IsRole(os.Args) {
-		sql.Secure = secure.For
+		sql.Secure, web.Secure = secure.For, secure.HTTP
 		os.Exit(agent.Main(os.Args, os.Stdin, os.Stdout, os.Stderr))
 	}
 	os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))

@@ -85,6 +85,16 @@ func (c *crew) merge() *lane {
 	return all
 }
 
+// protocol is what a connection's TLS has agreed on.
+func (c *crew) protocol() (string, bool) {
+	for _, l := range c.lanes {
+		if l.tls != "" {
+			return l.tls, true
+		}
+	}
+	return "", false
+}
+
 func (c *crew) close() error {
 	for _, l := range c.lanes {
 		l.close()

@@ -40,6 +40,8 @@ type load struct {
 	timeout   time.Duration
 	asks      []*ask
 	order     []uint16 // of the asks, again and again; nil for one ask
+	scheme    string   // http or https
+	seal      Seal     // nil without TLS
 	check     *check   // nil if no body is looked into
 	follow    bool     // redirects
 	body      []byte
@@ -70,6 +72,7 @@ type stage uint8
 const (
 	idle       stage = iota // nothing; it may be open
 	connecting              // to be connected
+	sealing                 // for the handshake of TLS
 	sending                 // to be able to send the rest of the request
 	receiving               // for the response
 	closing                 // for the server to close, which it has announced
@@ -88,6 +91,7 @@ type conn struct {
 	hop    *hop // which is being asked for: the ask's, or a redirect's
 	res    response
 	kept   *keeper // of its body; nil if none is looked into
+	tls    *sealed // nil without TLS
 }
 
 // lane is one thread of the client with its connections.
@@ -117,6 +121,7 @@ type lane struct {
 	times    histogram.Histogram
 	since    *histogram.Histogram // latencies since requests were due, in the open model
 	lags     *histogram.Histogram // how late requests were sent
+	tls      string               // what the first handshake agreed on
 	stop     *atomic.Bool
 }
 
@@ -279,6 +284,8 @@ func (l *lane) sweep() error {
 			switch c.stage {
 			case connecting:
 				what = "could not be requested: the connection was not accepted"
+			case sealing:
+				what = "could not be requested: the handshake of TLS did not end"
 			case closing:
 				what = "was complete, but the server did not close the connection as announced"
 			}
@@ -354,6 +361,9 @@ func (l *lane) open(i int) error {
 	case err != nil:
 		return l.bad(fmt.Errorf("connect: %w", err))
 	}
+	if l.seal != nil {
+		return l.handshake(i)
+	}
 	if err := l.poll.add(fd, i, false); err != nil {
 		return err
 	}
@@ -367,12 +377,18 @@ func (l *lane) send(i int) error {
 		c.sent = 0
 	}
 	for {
-		n, e := write(c.fd, c.hop.bytes[c.sent:])
+		var n int
+		var e syscall.Errno
+		if c.tls == nil {
+			n, e = write(c.fd, c.hop.bytes[c.sent:])
+		} else {
+			n, e = c.tls.write(c.hop.bytes)
+		}
 		switch {
 		case e == 0 && c.sent+n == len(c.hop.bytes):
 			was := c.stage
 			c.stage = receiving
-			if was == sending || was == connecting {
+			if was == sending || was == connecting || was == sealing {
 				return l.poll.change(c.fd, i, false)
 			}
 			return nil
@@ -400,6 +416,17 @@ func (l *lane) serve(i int) error {
 		if err := socketError(c.fd); err != nil {
 			return l.bad(fmt.Errorf("connect: %w", err))
 		}
+		if l.seal != nil {
+			return l.handshake(i)
+		}
+		return l.send(i)
+	case sealing:
+		if err := c.tls.err(); err != nil {
+			return l.bad(fmt.Errorf("TLS: %w", err))
+		}
+		if p, ok := c.tls.over.(protocol); ok && l.tls == "" {
+			l.tls = p.Protocol()
+		}
 		return l.send(i)
 	case sending:
 		return l.send(i)
@@ -409,7 +436,13 @@ func (l *lane) serve(i int) error {
 		return nil
 	}
 	for {
-		n, e := read(c.fd, l.buf)
+		var n int
+		var e syscall.Errno
+		if c.tls == nil {
+			n, e = read(c.fd, l.buf)
+		} else {
+			n, e = c.tls.read(l.buf)
+		}
 		switch {
 		case e == unix.EINTR:
 			continue
@@ -438,7 +471,7 @@ func (l *lane) serve(i int) error {
 			return l.in(c, l.within.wrong(c.res.body))
 		case c.kept != nil && c.kept.over && c.res.status == l.status:
 			return l.in(c, errKept)
-		case n < len(l.buf):
+		case n < len(l.buf) && c.tls == nil:
 			l.now = l.clock() // for the sweep, if the rest arrives slowly
 			return nil
 		}
@@ -451,7 +484,11 @@ func (l *lane) lost(i int, e syscall.Errno) error {
 	if c.served && c.stage != closing && c.res.untouched() && l.repeatable() {
 		return l.again(i)
 	}
-	return l.in(c, fmt.Errorf("after %s of the body: %w", unit.Plural(c.res.body, "byte"), e))
+	err := error(e)
+	if c.tls != nil && c.tls.broken != nil {
+		err = c.tls.broken
+	}
+	return l.in(c, fmt.Errorf("after %s of the body: %w", unit.Plural(c.res.body, "byte"), err))
 }
 
 // ended is a connection that the server closed.
@@ -572,6 +609,10 @@ func (l *lane) next(i int) error {
 // shut closes a connection.
 func (l *lane) shut(i int) {
 	c := &l.conns[i]
+	if c.tls != nil {
+		c.tls.end()
+		c.tls = nil
+	}
 	if c.fd >= 0 {
 		l.poll.remove(c.fd, i)
 		_ = unix.Close(c.fd)

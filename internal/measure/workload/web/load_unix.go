@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"net/url"
 	"os"
 	"strconv"
 	"strings"
@@ -36,6 +37,7 @@ type loadTrial struct {
 	load    load
 	crew    *crew
 	threads int
+	origin  string // of the user's server
 	buf     []byte
 	res     response
 	client  time.Duration
@@ -117,7 +119,42 @@ func (t *loadTrial) refuseURLs() error {
 	if stack.Names(server) {
 		return stack.Check(server)
 	}
-	_, err := parseURL(server, func(string) (netip.Addr, bool) { return netip.IPv4Unspecified(), true })
+	if p["ca"] != "" && t.scheme(server) != "https" {
+		return errors.New("ca= is only for https")
+	}
+	_, err := parseAny(server, t.scheme(server), func(string) (netip.Addr, bool) {
+		return netip.IPv4Unspecified(),
+			true
+	})
+	return err
+}
+
+// scheme is that of a URL, as far as the kind has it.
+func (t *loadTrial) scheme(server string) string {
+	if t.kind == "http.load" && strings.HasPrefix(server, "https:") {
+		return "https"
+	}
+	return "http"
+}
+
+// secure prepares for TLS, if the server is reached by it.
+func (t *loadTrial) secure(server string, to page) (err error) {
+	l := &t.load
+	if l.scheme = t.scheme(server); l.scheme != "https" {
+		return nil
+	}
+	if Secure == nil {
+		return errors.New("https: this agent has no TLS, as slim agents have none; use a tare without bundled agents " +
+			"(go build ./cmd/tare) in the environment, or http to a proxy that speaks TLS")
+	}
+	name := to.host
+	if h := l.maker.named("host"); h != "" {
+		name = h
+	}
+	if u, err := url.Parse("https://" + name); err == nil {
+		name = u.Hostname()
+	}
+	l.seal, err = Secure(name, t.params["ca"])
 	return err
 }
 
@@ -213,6 +250,9 @@ func (t *loadTrial) prepare(b *workload.Bench, to page, list []listed) error {
 		timeout: p.Duration("timeout"), poisson: p["arrivals"] == arrivalsPoisson, seed: b.Seed,
 		order: shuffled(list, b.Seed)}
 	l := &t.load
+	if err := t.secure(t.origin, to); err != nil {
+		return err
+	}
 	if l.rate, err = parseRate(p["rate"]); err != nil {
 		return err
 	}
@@ -328,8 +368,10 @@ func (t *loadTrial) targetUser(b *workload.Bench) (to page, list []listed, err e
 	if stack.Names(server) {
 		to, err = siteAt(b, server)
 	} else {
-		to, err = parseURL(server, func(host string) (netip.Addr, bool) { return lookup(host, string(hosts)) })
+		to, err = parseAny(server, t.scheme(server),
+			func(host string) (netip.Addr, bool) { return lookup(host, string(hosts)) })
 	}
+	t.origin = server
 	if list == nil {
 		list = []listed{{to.path, 1}}
 	}
@@ -549,6 +591,9 @@ func (t *loadTrial) Report(b *workload.Bench) error {
 	b.Note("connections_reopened", strconv.FormatInt(all.reopened, 10))
 	if t.load.check.looks() {
 		b.Note("bodies_checked", strconv.FormatInt(all.looked, 10))
+	}
+	if p, ok := t.crew.protocol(); ok {
+		b.Note("tls", p)
 	}
 	if t.load.follow {
 		b.Note("redirects_followed", strconv.FormatInt(all.followed, 10))

@@ -342,7 +342,7 @@ func TestSettingsOfLoad(t *testing.T) {
 		{map[string]string{"cookie": "hush", "url": url}, "secret"},
 		{map[string]string{"method": "BREW", "url": url}, "not one of"},
 		{map[string]string{"threads": "3"}, "threads=3"},
-		{map[string]string{"url": "https://192.0.2.1/"}, "https"},
+		{map[string]string{"url": url, "ca": "/x"}, "only for https"},
 	} {
 		k := trialtest.Named(t, Kinds(), "http.load")
 		p, err := k.Resolve(c.given)

@@ -59,6 +59,15 @@ func (p *poller) wait(d time.Duration) (int, error) {
 	return len(p.hit), nil
 }
 
+// pollAside says that nobody else may change what is waited for.
+const pollAside = false
+
+// forget stops watching a descriptor.
+func (p *poller) forget(fd, conn int) error {
+	p.remove(fd, conn)
+	return nil
+}
+
 // sharp changes nothing: waits end when they are over.
 func sharp() (undo func()) { return func() {} }
 

@@ -47,6 +47,14 @@ func (p *poller) control(op, fd, conn int, write bool) error {
 	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(p.fd, op, fd, &e))
 }
 
+// pollAside says that another goroutine may add a descriptor while this one waits.
+const pollAside = true
+
+// forget stops watching a descriptor.
+func (p *poller) forget(fd, _ int) error {
+	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(p.fd, unix.EPOLL_CTL_DEL, fd, &unix.EpollEvent{}))
+}
+
 // remove forgets a descriptor before it is closed: closing does it.
 func (p *poller) remove(int, int) {}
 

@@ -25,8 +25,13 @@ type page struct {
 	path string // with the query
 }
 
-// parseURL parses the URL of the user's server; find resolves its address.
+// parseURL parses the URL of the user's server, without TLS; find resolves its address.
 func parseURL(text string, find func(host string) (netip.Addr, bool)) (page, error) {
+	return parseAny(text, "http", find)
+}
+
+// parseAny parses the URL of a server for one of the schemes http and https.
+func parseAny(text, scheme string, find func(host string) (netip.Addr, bool)) (page, error) {
 	refuse := func(format string, args ...any) (page, error) {
 		return page{}, fmt.Errorf("url=%s: %s", hidden(text), fmt.Sprintf(format, args...))
 	}
@@ -37,12 +42,15 @@ func parseURL(text string, find func(host string) (netip.Addr, bool)) (page, err
 	case u.User != nil:
 		return refuse("it contains a user name, which would be kept with the results; put an Authorization header " +
 			"into header=file:PATH")
-	case u.Scheme != "http":
+	case u.Scheme != scheme:
 		return refuse("only http:// is supported, without TLS: this measures the server, not its cryptography")
 	case u.Hostname() == "":
 		return refuse("it has no host")
 	}
 	port := uint64(80)
+	if scheme == "https" {
+		port = 443
+	}
 	if u.Port() != "" {
 		if port, err = strconv.ParseUint(u.Port(), 10, 16); err != nil || port == 0 {
 			return refuse("%s is not a port", u.Port())

@@ -3,7 +3,9 @@
 package web
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"os"
 	"syscall"
@@ -99,8 +101,67 @@ type exchange struct {
 	location               string
 }
 
+// wire is the bytes of a socket that does not block, as TLS takes them.
+type wire struct {
+	fd    int
+	until time.Time
+	waits bool // for bytes to read; else reading returns again
+}
+
+// again is the error of a read for which nothing has come. It is temporary, after which a TLS connection goes on.
+type again struct{}
+
+func (again) Error() string   { return "nothing has come yet" }
+func (again) Timeout() bool   { return true }
+func (again) Temporary() bool { return true }
+
+func (w *wire) Read(p []byte) (int, error) {
+	for {
+		n, err := unix.Read(w.fd, p)
+		switch {
+		case err == unix.EAGAIN && !w.waits:
+			return 0, again{}
+		case err == unix.EAGAIN:
+			if err := await(w.fd, unix.POLLIN, w.until); err != nil {
+				return 0, err
+			}
+		case err == unix.EINTR:
+		case err != nil:
+			return 0, err
+		case n == 0:
+			return 0, io.EOF
+		default:
+			return n, nil
+		}
+	}
+}
+
+func (w *wire) Write(p []byte) (int, error) {
+	for sent := 0; ; {
+		n, err := unix.Write(w.fd, p[sent:])
+		switch {
+		case err == unix.EAGAIN:
+			if err := await(w.fd, unix.POLLOUT, w.until); err != nil {
+				return sent, err
+			}
+		case err != nil && err != unix.EINTR:
+			return sent, err
+		default:
+			if sent += max(n, 0); sent == len(p) {
+				return sent, nil
+			}
+		}
+	}
+}
+
 // fetch makes a connection, sends the request, and passes the body to sink.
 func fetch(addr netip.AddrPort, request []byte, timeout time.Duration, buf []byte, r *response,
+	sink func([]byte)) (x exchange, err error) {
+	return fetchOver(nil, addr, request, timeout, buf, r, sink)
+}
+
+// fetchOver is fetch over TLS, if seal is not nil.
+func fetchOver(seal Seal, addr netip.AddrPort, request []byte, timeout time.Duration, buf []byte, r *response,
 	sink func([]byte)) (x exchange, err error) {
 	family, sa := sockaddr(addr)
 	r.reset()
@@ -125,41 +186,29 @@ func fetch(addr netip.AddrPort, request []byte, timeout time.Duration, buf []byt
 		return x, fmt.Errorf("connect to %s: %w", addr, err)
 	}
 	x.connected = time.Since(began)
-	for sent := 0; sent < len(request); {
-		n, err := unix.Write(fd, request[sent:])
-		switch {
-		case err == unix.EAGAIN:
-			if err := await(fd, unix.POLLOUT, until); err != nil {
-				return x, fmt.Errorf("send the request to %s: %w", addr, err)
-			}
-		case err != nil && err != unix.EINTR:
-			return x, fmt.Errorf("send the request to %s: %w", addr, err)
-		default:
-			sent += max(n, 0)
+	var over io.ReadWriter = &wire{fd: fd, until: until, waits: true}
+	if seal != nil {
+		if over, err = seal(over); err != nil {
+			return x, fmt.Errorf("TLS with %s: %w", addr, err)
 		}
 	}
+	if _, err := over.Write(request); err != nil {
+		return x, fmt.Errorf("send the request to %s: %w", addr, err)
+	}
 	for done := false; !done; {
-		n, err := unix.Read(fd, buf)
+		n, err := over.Read(buf)
+		ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 		switch {
-		case err == unix.EAGAIN:
-			if err := await(fd, unix.POLLIN, until); err != nil {
-				return x, fmt.Errorf("wait for the response of %s after %s of its body: %w",
-					addr, unit.Plural(r.body, "byte"),
-					err)
-			}
-			continue
-		case err == unix.EINTR:
-			continue
-		case err != nil:
+		case err != nil && !ended:
 			return x, fmt.Errorf("read the response of %s after %s of its body: %w",
 				addr, unit.Plural(r.body, "byte"), err)
 		case x.first == 0:
 			x.first = time.Since(began)
 		}
-		if n == 0 {
-			err, done = r.ends(), true
-		} else {
+		if err = nil; n > 0 {
 			done, err = r.feed(buf[:n])
+		} else if ended {
+			err, done = r.ends(), true
 		}
 		if err != nil {
 			return x, fmt.Errorf("%s: %w", addr, err)

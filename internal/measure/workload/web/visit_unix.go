@@ -23,12 +23,11 @@ func redirects(status int) bool {
 
 // toward makes the request that a redirect leads to. Only pages of the same server are asked for.
 func (l *load) toward(from *hop, status int, location string) (*hop, error) {
-	const scheme = "http"
 	refuse := func(why string) (*hop, error) {
 		return nil, fmt.Errorf("the server answers %d, a redirect to %s, %s", status,
 			proc.Printable([]byte(location[:min(len(location), 256)])), why)
 	}
-	base, err := url.Parse(scheme + "://" + l.maker.host + from.path)
+	base, err := url.Parse(l.scheme + "://" + l.maker.host + from.path)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +37,7 @@ func (l *load) toward(from *hop, status int, location string) (*hop, error) {
 		return nil, fmt.Errorf("the server answers %d, a redirect that leads nowhere", status)
 	case err != nil || to.User != nil:
 		return refuse("which is not a URL")
-	case to.Scheme != scheme || !l.maker.serves(to.Host):
+	case to.Scheme != l.scheme || !l.maker.serves(to.Host):
 		return refuse("which is another server: name it in url=")
 	}
 	next := &hop{method: from.method, path: to.RequestURI()}
@@ -57,17 +56,23 @@ func (l *load) toward(from *hop, status int, location string) (*hop, error) {
 
 // serves tells whether a host of a URL is the server: the URL's, or the one in a Host header of the user's.
 func (m *maker) serves(host string) bool {
-	bare := func(h string) string { return strings.TrimSuffix(strings.ToLower(h), ":80") }
+	bare := func(h string) string {
+		return strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(h), ":80"), ":443")
+	}
 	if bare(host) == bare(m.host) {
 		return true
 	}
+	return bare(m.named("host")) == bare(host)
+}
+
+// named is the value of one of the user's headers; "" if it is not there.
+func (m *maker) named(header string) string {
 	for line := range strings.Lines(m.headers) {
-		if name, value, ok := strings.Cut(line, ":"); ok && strings.EqualFold(name, "host") &&
-			bare(strings.TrimSpace(value)) == bare(host) {
-			return true
+		if name, value, ok := strings.Cut(line, ":"); ok && strings.EqualFold(name, header) {
+			return strings.TrimSpace(value)
 		}
 	}
-	return false
+	return ""
 }
 
 // visit makes a request outside the timed section, and follows redirects if the load does. Sink takes the body of the
@@ -76,7 +81,7 @@ func (l *load) visit(at *hop, buf []byte, r *response, sink func([]byte)) (x exc
 	r.bodiless = l.method == "HEAD"
 	for range maxHops + 1 {
 		sink(nil)
-		x, err = fetch(l.addr, at.bytes, l.timeout, buf, r, sink)
+		x, err = fetchOver(l.seal, l.addr, at.bytes, l.timeout, buf, r, sink)
 		if err != nil || !l.follow || !redirects(x.status) || x.status == l.status {
 			return x, err
 		}

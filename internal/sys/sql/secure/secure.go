@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -98,6 +99,36 @@ func Client(c *tls.Config) func(sql.Stream) (sql.Stream, error) {
 	}
 }
 
+// HTTP returns a function that does the handshake for HTTP/1.1 on a connection and returns the encrypted one. The
+// server's certificate must have the name, and be signed by an authority in the file, or "" by one of the system's.
+func HTTP(name, authority string) (func(io.ReadWriter) (io.ReadWriter, error), error) {
+	c, err := Options{Name: name, Authority: authority}.Config()
+	if err != nil {
+		return nil, err
+	}
+	c.NextProtos = []string{"http/1.1"}
+	return func(over io.ReadWriter) (io.ReadWriter, error) {
+		t := tls.Client(wire{open{over}}, c)
+		if err := t.Handshake(); err != nil {
+			return nil, err
+		}
+		return sealed{t}, nil
+	}, nil
+}
+
+// open is a connection that somebody else closes.
+type open struct{ io.ReadWriter }
+
+func (open) Close() error { return nil }
+
+// sealed tells what its handshake agreed on.
+type sealed struct{ *tls.Conn }
+
+func (s sealed) Protocol() string {
+	state := s.ConnectionState()
+	return tls.VersionName(state.Version) + " " + tls.CipherSuiteName(state.CipherSuite)
+}
+
 // Stream is an encrypted stream.
 type Stream struct {
 	*tls.Conn
@@ -111,7 +142,7 @@ func (s *Stream) Interrupt() { s.below.Interrupt() }
 func (s *Stream) Private() bool { return true }
 
 // wire makes a net.Conn of a stream. It has no deadlines: Interrupt ends a read or write that waits.
-type wire struct{ sql.Stream }
+type wire struct{ io.ReadWriteCloser }
 
 func (wire) LocalAddr() net.Addr              { return nil }
 func (wire) RemoteAddr() net.Addr             { return nil }
