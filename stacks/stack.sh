@@ -325,7 +325,7 @@ reachable() {
 # page URL fetches a page of the site and prints its body. It fails unless the status is 200.
 page() {
 	local status
-	status=$(curl -sS --max-time 300 --noproxy '*' -H "Host: $name" -o "$home/tmp/page" -w '%{http_code}' "${@:2}" "$1") || return 1
+	status=$(curl -sS --max-time 900 --noproxy '*' -H "Host: $name" -o "$home/tmp/page" -w '%{http_code}' "${@:2}" "$1") || return 1
 	cat "$home/tmp/page"
 	[ "$status" = 200 ] || { echo "status $status"; return 1; }
 }
