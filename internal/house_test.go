@@ -41,7 +41,7 @@ var ladder = []string{
 	"internal/measure/workload/all",
 	"internal/measure/workload/developer", // its build is a command, timed as package command does it
 	"internal/measure/workload/* internal/measure/netpeer/peertest",
-	"internal/measure/workload/replay internal/measure/workload/stack",
+	"internal/measure/workload/command internal/measure/workload/replay internal/measure/workload/stack",
 	"internal/measure/workload",
 	"internal/measure/*",
 	"internal/stats",

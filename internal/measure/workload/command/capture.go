@@ -24,6 +24,7 @@ const drainGrace = time.Second
 type sink struct {
 	r, w *os.File
 	done chan struct{}
+	now  bool // finish does not wait: nobody needs what is still to come
 
 	mu   sync.Mutex
 	keep func(*sink, []byte)
@@ -79,8 +80,12 @@ func (s *sink) finish() ([]byte, int64) {
 	case <-s.done:
 	default:
 		// Pipes have no deadlines on some platforms; there the reading end is closed instead.
-		if s.r.SetReadDeadline(time.Now().Add(drainGrace)) != nil {
-			time.AfterFunc(drainGrace, func() { s.r.Close() })
+		grace := drainGrace
+		if s.now {
+			grace = 0
+		}
+		if s.r.SetReadDeadline(time.Now().Add(grace)) != nil {
+			time.AfterFunc(grace, func() { s.r.Close() })
 		}
 		<-s.done
 	}

@@ -223,5 +223,6 @@ func once(ctx context.Context, what, shell, line string, base runner) error {
 	if f := (*record.Failure)(nil); errors.As(err, &f) {
 		f.Kind = "setup"
 	}
+	r.stderr.now = err == nil // a server that it has started keeps the pipe open
 	return err
 }

@@ -34,6 +34,16 @@ func newCold(p workload.Params) (workload.Trial, error) {
 	if p.Duration("timeout") <= 0 {
 		return nil, fmt.Errorf("http.cold: timeout=%s: must be above 0s", p["timeout"])
 	}
+	if p["url"] != "" {
+		c, err := newColdSite(p)
+		if err != nil {
+			return nil, fmt.Errorf("http.cold: %w", err)
+		}
+		return &coldSiteTrial{coldSite: c}, nil
+	}
+	if err := nginxOnly(p); err != nil {
+		return nil, fmt.Errorf("http.cold: %w", err)
+	}
 	return &coldTrial{params: p}, nil
 }
 

@@ -192,37 +192,31 @@ func fetchKind() workload.Kind {
 const maxCold = 256
 
 func cold() workload.Kind {
-	seconds := func(name, doc string, primary bool) unit.Metric {
-		return unit.Metric{Name: name, Unit: "s", Better: unit.Lower, Timed: true, Primary: primary, Doc: doc}
-	}
 	return workload.Kind{
 		Name: "http.cold", Family: "web", WorkUnit: "restart", MaxWork: maxCold,
 		Needs: workload.Needs{FS: true, CPUBound: true, OS: system()},
 		Doc: "Fetches one page from a server that has just started. Before each request the environment's nginx is " +
 			"stopped, its page and its program are dropped from the environment's page cache, and it is started " +
-			"again. One unit of work is all of these steps, but the figures are those of the request: from opening " +
-			"the connection to the last byte, like curl's time_connect, time_starttransfer and time_total. The " +
-			"page's SHA-256 is checked each time.",
-		Params: []workload.Param{
+			"again. With url, your own server is used instead: stop, clear and restart are your command lines, files " +
+			"are dropped in between, and proof shows that it is cold. One unit of work is all of these steps, but " +
+			"the " +
+			"figures are those of the request: from opening the connection to the last byte, like curl's " +
+			"time_connect, time_starttransfer and time_total. The page is checked each time.",
+		Params: append([]workload.Param{
 			sizeParam(),
 			{Name: "cache", Type: workload.Choice, Default: cacheCold, Choices: []string{cacheCold, cacheWarm},
-				Doc: "cold: the page is not in the environment's page cache, which is verified; the cache of a host " +
-					"below it is not dropped. warm: the server is restarted, but nothing is dropped"},
+				Doc: "cold: the page, or what files names, is not in the environment's page cache, which is " +
+					"verified; " +
+					"the cache of a host below it is not dropped. warm: the server is restarted, but nothing is " +
+					"dropped"},
 			timeoutParam(),
-		},
-		Metrics: []unit.Metric{
-			seconds("first_seconds", "mean time of the first response, from opening the connection to the last byte",
-				true),
-			seconds("connect_seconds", "mean time until the connection is established", false),
-			seconds("first_byte_seconds", "mean time until the first byte of the response", false),
-			{Name: "server_cpu_us", Unit: "us", Better: unit.Lower, Timed: true,
-				Doc: "CPU time of the server for the request, if the system reports it"},
-			seconds("restart_seconds", "mean time from the start of the server until it waits for connections",
-				false),
-		},
-		UnitTime: func(p workload.Params) time.Duration { return p.Duration("timeout") + startTime },
-		Space:    room,
-		New:      func(p workload.Params) (workload.Trial, error) { return newCold(p) },
+		}, coldSiteParams()...),
+		Metrics:   coldMetrics(nil),
+		Dynamic:   coldMetrics,
+		OnlyReads: func(p workload.Params) bool { return p["url"] != "" },
+		UnitTime:  coldTime,
+		Space:     room,
+		New:       func(p workload.Params) (workload.Trial, error) { return newCold(p) },
 	}
 }
 

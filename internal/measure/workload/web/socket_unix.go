@@ -92,6 +92,37 @@ func await(fd int, events int16, until time.Time) error {
 	}
 }
 
+// reach makes a connection.
+func reach(addr netip.AddrPort, until time.Time) (fd int, err error) {
+	family, sa := sockaddr(addr)
+	syscall.ForkLock.RLock()
+	fd, err = socket(family)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		return -1, err
+	}
+	err = unix.Connect(fd, sa)
+	if err == unix.EINPROGRESS || err == unix.EINTR {
+		if err = await(fd, unix.POLLOUT, until); err == nil {
+			err = socketError(fd)
+		}
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, fmt.Errorf("connect to %s: %w", addr, err)
+	}
+	return fd, nil
+}
+
+// listens returns an error if a server takes no connection.
+func listens(addr netip.AddrPort, within time.Duration) error {
+	fd, err := reach(addr, time.Now().Add(within))
+	if err != nil {
+		return err
+	}
+	return unix.Close(fd)
+}
+
 // exchange is one request on a new connection, with the times of its steps. It may allocate: nothing else runs at the
 // same time.
 type exchange struct {
@@ -163,28 +194,16 @@ func fetch(addr netip.AddrPort, request []byte, timeout time.Duration, buf []byt
 // fetchOver is fetch over TLS, if seal is not nil.
 func fetchOver(seal Seal, addr netip.AddrPort, request []byte, timeout time.Duration, buf []byte, r *response,
 	sink func([]byte)) (x exchange, err error) {
-	family, sa := sockaddr(addr)
 	r.reset()
 	r.sink = sink
 	defer func() { r.sink = nil }()
 	began := time.Now()
 	until := began.Add(timeout)
-	syscall.ForkLock.RLock()
-	fd, err := socket(family)
-	syscall.ForkLock.RUnlock()
+	fd, err := reach(addr, until)
 	if err != nil {
 		return x, err
 	}
 	defer unix.Close(fd)
-	err = unix.Connect(fd, sa)
-	if err == unix.EINPROGRESS || err == unix.EINTR {
-		if err = await(fd, unix.POLLOUT, until); err == nil {
-			err = socketError(fd)
-		}
-	}
-	if err != nil {
-		return x, fmt.Errorf("connect to %s: %w", addr, err)
-	}
 	x.connected = time.Since(began)
 	var over io.ReadWriter = &wire{fd: fd, until: until, waits: true}
 	if seal != nil {

@@ -1,0 +1,166 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"time"
+
+	"tare/internal/measure/workload"
+	"tare/internal/measure/workload/command"
+	"tare/internal/unit"
+)
+
+// coldHooks are the parameters that are command lines, in the order in which they are run.
+var coldHooks = []string{"stop", "clear", "restart", "proof"}
+
+// coldSiteParams are the parameters of http.cold for a server of the user's.
+func coldSiteParams() []workload.Param {
+	text := func(name, doc string) workload.Param {
+		return workload.Param{Name: name, Type: workload.Text, Doc: doc}
+	}
+	return []workload.Param{
+		text("url", "page on your own server, http://ADDRESS[:PORT]/PATH as the environment sees it, or with a name "+
+			"from its /etc/hosts; by default the environment's nginx is started"),
+		text("stop", "command line, before each page: stop the server, with its interpreter and database"),
+		text("clear", "command line, after stop: clear the application's caches"),
+		text("restart", "command line, after files are dropped: start the server again, or restart it if there is no "+
+			"stop"),
+		text("ready", "path on the server that answers when it is ready; by default it is ready when it takes a "+
+			"connection. Not the page itself, which would then be warm"),
+		{Name: "ready-status", Type: workload.Int, Default: "200", Min: 100, Max: 599,
+			Doc: "status of that answer"},
+		text("ready-match", "a regular expression that it must match"),
+		{Name: "ready-timeout", Type: workload.Duration, Default: "1m",
+			Doc: "if the server is not ready after this time, the trial fails"},
+		text("files", "files or directories of the environment, with commas between them, that must not be in its "+
+			"page "+
+			"cache when the page is asked for, such as the site's code; with cache=cold and none, the whole page "+
+			"cache "+
+			"is dropped, and nothing verifies it"),
+		text("proof", "command line, just before each page: it fails if the server is not cold"),
+		text("proof-url", "path on the server whose answer shows, just before each page, that it is cold, such as a "+
+			"page that prints opcache_get_status()"),
+		text("proof-match", "a regular expression that this answer must match"),
+		{Name: "hook-timeout", Type: workload.Duration, Default: "2m",
+			Doc: "a command line that has not ended after this time is stopped, and the trial fails"},
+		{Name: "shell", Type: workload.Text, Default: "default", Doc: "what runs the command lines: default: sh; " +
+			"none: " +
+			"no shell, the line is split at spaces, quotes and backslashes work; anything else: a shell with its " +
+			"options, to which -c is added"},
+		{Name: "expect_status", Type: workload.Int, Default: "200", Min: 200, Max: 599, Doc: "the page's status"},
+		text("match", "a regular expression that the page must match, so that an error page with status 200 is none"),
+		{Name: "verify", Type: workload.Choice, Default: verifyBody, Choices: []string{verifyBody, verifyStatus},
+			Doc: "body: the page must be the same each time and in all targets, without dates, times, tokens and " +
+				"what " +
+				"mask matches; status: it may differ. Of the environment's nginx, the body is always checked"},
+		text("mask", "a regular expression for what the page has that differs each time"),
+		text("cookie", "source of the Cookie header's value: file:PATH or env:NAME in the environment; it is kept "+
+			"secret"),
+		text("header", "source of more headers, one Name: value per line: file:PATH or env:NAME in the environment; "+
+			"they are kept secret"),
+	}
+}
+
+// coldSite are the parameters of http.cold for a server of the user's, read.
+type coldSite struct {
+	params                   workload.Params
+	ready, proof, page, mask *regexp.Regexp // nil: none
+}
+
+// newColdSite checks them together.
+func newColdSite(p workload.Params) (*coldSite, error) {
+	c := &coldSite{params: p}
+	for name, to := range map[string]**regexp.Regexp{"ready-match": &c.ready, "proof-match": &c.proof, "match": &c.page,
+		"mask": &c.mask} {
+		if p[name] == "" {
+			continue
+		}
+		re, err := regexp.Compile(p[name])
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		*to = re
+	}
+	for _, name := range coldHooks {
+		if p[name] == "" {
+			continue
+		}
+		if err := command.CheckHook(p["shell"], p[name]); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	for _, name := range []string{"cookie", "header"} {
+		if err := checkSecret(name, p[name]); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range []string{"timeout", "ready-timeout", "hook-timeout"} {
+		if p.Duration(name) <= 0 {
+			return nil, fmt.Errorf("%s=%s: must be above 0s", name, p[name])
+		}
+	}
+	for _, name := range []string{"ready", "proof-url"} {
+		if v := p[name]; v != "" && (v[0] != '/' || !isValue(v)) {
+			return nil, fmt.Errorf("%s=%s: give a path on the server, which begins with /", name, v)
+		}
+	}
+	// Only the environment can resolve the name.
+	to, err := parseURL(p["url"], func(string) (netip.Addr, bool) { return netip.IPv4Unspecified(), true })
+	switch {
+	case err != nil:
+		return nil, err
+	case p["restart"] == "" && p["clear"] == "":
+		return nil, errors.New("url: say how the server gets cold: restart=, clear= or both")
+	case p["stop"] != "" && p["restart"] == "":
+		return nil, errors.New("stop: say how the server starts again: restart=")
+	case to.path == p["ready"]:
+		return nil, errors.New("ready: it is the page itself, which would be warm then")
+	case c.proof != nil && p["proof-url"] == "":
+		return nil, errors.New("proof-match: it has no effect without proof-url")
+	case c.ready != nil && p["ready"] == "":
+		return nil, errors.New("ready-match: it has no effect without ready")
+	case c.mask != nil && p["verify"] != verifyBody:
+		return nil, errors.New("mask: it has no effect with verify=status")
+	}
+	return c, nil
+}
+
+// nginxOnly returns an error for parameters that have no effect on the environment's nginx.
+func nginxOnly(p workload.Params) error {
+	for _, d := range coldSiteParams() {
+		if d.Name != "url" && d.Default == "" && p[d.Name] != "" {
+			return fmt.Errorf("%s is only for your own server: name it with url=", d.Name)
+		}
+	}
+	return nil
+}
+
+// coldTime bounds a unit of work.
+func coldTime(p workload.Params) time.Duration {
+	if p["url"] == "" {
+		return p.Duration("timeout") + startTime
+	}
+	return 2*p.Duration("timeout") + p.Duration("ready-timeout") +
+		time.Duration(len(coldHooks))*p.Duration("hook-timeout") + startTime
+}
+
+// coldMetrics are the figures. The server's CPU time is known if the server is the trial's own.
+func coldMetrics(p workload.Params) []unit.Metric {
+	seconds := func(name, doc string, primary bool) unit.Metric {
+		return unit.Metric{Name: name, Unit: "s", Better: unit.Lower, Timed: true, Primary: primary, Doc: doc}
+	}
+	ms := []unit.Metric{
+		seconds("first_seconds", "mean time of the first response, from opening the connection to the last byte", true),
+		seconds("connect_seconds", "mean time until the connection is established", false),
+		seconds("first_byte_seconds", "mean time until the first byte of the response", false),
+		seconds("restart_seconds", "mean time from the start of the server until it waits for connections, or answers "+
+			"ready", false),
+	}
+	if p["url"] == "" {
+		ms = append(ms, unit.Metric{Name: "server_cpu_us", Unit: "us", Better: unit.Lower, Timed: true,
+			Doc: "CPU time of the server for the request, if the system reports it"})
+	}
+	return ms
+}
