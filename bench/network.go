@@ -7,43 +7,86 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
 
 	"tare/internal/lab/deploy"
+	"tare/internal/lab/env"
+	"tare/internal/measure/netpeer"
 	"tare/internal/measure/wire"
 	"tare/internal/sys/proc"
 )
 
-// networkRows compare net.stream with iperf3: the same number of bytes, in blocks of the same size, over this machine's
-// loopback. Both rates are those at which the receiver got them.
+// networkRows compare net.stream and net.udp with iperf3: the same number of bytes or datagrams of the same size, over
+// this machine's loopback or a pair of virtual cards between two networks. All rates are those at which the receiver
+// got them.
 func networkRows() []row {
 	var rows []row
-	for _, c := range []struct {
-		name, direction string
-		streams         int
-	}{{"net-up-1", "up", 1}, {"net-up-4", "up", 4}, {"net-down-1", "down", 1}, {"net-down-4", "down", 4}} {
-		rows = append(rows, row{
-			name: c.name, what: fmt.Sprintf("TCP over the loopback, %d stream(s), %s, blocks of 128 KiB", c.streams,
-				c.direction), peer: "iperf3",
-			programs: []string{"iperf3"},
-			figures:  []figure{{unit: "MiB/s", goal: 1}},
-			open: func(ctx context.Context, b *bench) (*contest, error) {
-				return openNetwork(ctx, b, c.direction, c.streams)
-			},
-		})
+	add := func(name, what string, g network, unit string) {
+		g.udp = unit != "MiB/s"
+		rows = append(rows, row{name: name, what: what, peer: "iperf3", programs: []string{"iperf3"},
+			figures: []figure{{unit: unit, goal: 1}},
+			open:    func(ctx context.Context, b *bench) (*contest, error) { return openNetwork(ctx, b, g) }})
+	}
+	for _, veth := range []bool{false, true} {
+		prefix, over := "net-", "the loopback"
+		if veth {
+			prefix, over = "veth-", "a pair of virtual cards"
+		}
+		for _, direction := range []string{"up", "down"} {
+			for _, streams := range []int{1, 4} {
+				add(fmt.Sprintf("%s%s-%d", prefix, direction, streams), fmt.Sprintf("TCP over %s, %d stream(s), %s, "+
+					"blocks of 128 KiB", over, streams, direction),
+					network{veth: veth, direction: direction, streams: streams}, "MiB/s")
+			}
+		}
+		add(prefix+"udp", "UDP over "+over+", datagrams of 64 bytes, as fast as the sender can: those that arrive",
+			network{veth: veth, direction: "up", streams: 1}, "datagrams/s")
 	}
 	return rows
 }
 
-func openNetwork(ctx context.Context, b *bench, direction string, streams int) (_ *contest, err error) {
+// network is a row's part of the network.
+type network struct {
+	veth, udp bool
+	direction string
+	streams   int
+}
+
+// params are the workload's, and how many units of it iperf3 is to do.
+func (g *network) params() (kind string, params map[string]string, metric string) {
+	if g.udp {
+		return "net.udp", map[string]string{"direction": g.direction, "size": "64B"}, "datagrams_per_second"
+	}
+	return "net.stream", map[string]string{"direction": g.direction, "streams": strconv.Itoa(g.streams),
+		"block": "128KiB"}, "throughput"
+}
+
+// client is iperf3's command line for the same work.
+func (g *network) client(address, port string, work int64) []string {
+	argv := []string{"iperf3", "-c", address, "-p", port, "-J"}
+	if g.udp {
+		argv = append(argv, "-u", "-b", "0", "-l", "64", "-k", strconv.FormatInt(work, 10))
+	} else {
+		argv = append(argv, "-l", "128K", "-P", strconv.Itoa(g.streams), "-n", strconv.FormatInt(work<<20, 10))
+	}
+	if g.direction == "down" {
+		argv = append(argv, "-R")
+	}
+	return argv
+}
+
+func openNetwork(ctx context.Context, b *bench, g network) (_ *contest, err error) {
 	agents, err := b.agents(ctx)
 	if err != nil {
 		return nil, err
 	}
 	end := []func() error{}
 	closeAll := func() (err error) {
-		for _, f := range end {
+		for _, f := range slices.Backward(end) {
 			err = errors.Join(err, f())
 		}
 		return err
@@ -53,55 +96,132 @@ func openNetwork(ctx context.Context, b *bench, direction string, streams int) (
 			err = errors.Join(err, closeAll())
 		}
 	}()
+	where := env.Spec{Name: "host", Driver: "local"}
+	place := netpeer.Place{Address: netip.MustParseAddr("127.0.0.1")}
+	var here, there []string
+	if g.veth {
+		pair, err := newPair(ctx)
+		if err != nil {
+			return nil, err
+		}
+		end = append(end, pair.close)
+		here, there = pair.enter(0), pair.enter(1)
+		where = env.Spec{Name: "client", Driver: "command", Settings: map[string]string{
+			"argv": strings.Join(here, " ")}}
+		place = pair.place(1)
+	}
 	peer := deploy.NewPeer(agents)
 	end = append(end, peer.Close)
-	port, token, err := peer.Start(ctx)
+	port, token, err := peer.At(ctx, place)
 	if err != nil {
 		return nil, err
 	}
-	w, err := b.weigh(ctx, "net.stream", map[string]string{"direction": direction, "streams": strconv.Itoa(streams),
-		"block": "128KiB"},
-		func(j *wire.Job) { j.Peer = &wire.Peer{Address: fmt.Sprintf("127.0.0.1:%d", port), Token: token} })
+	kind, params, metric := g.params()
+	w, err := b.weighIn(ctx, where, kind, params, func(j *wire.Job) {
+		j.Peer = &wire.Peer{Address: netip.AddrPortFrom(place.Address, uint16(port)).String(), Token: token}
+	})
 	if err != nil {
 		return nil, err
 	}
 	end = append(end, w.close)
-	server, at, err := iperfServer(ctx)
+	server, at, err := iperfServer(ctx, place.Address.String(), there...)
 	if err != nil {
 		return nil, err
 	}
 	end = append(end, server.Close)
-	argv := []string{"iperf3", "-c", "127.0.0.1", "-p", at, "-J", "-l", "128K", "-P", strconv.Itoa(streams), "-n",
-		strconv.FormatInt(w.work<<20, 10)}
-	if direction == "down" {
-		argv = append(argv, "-R")
+	argv := g.client(place.Address.String(), at, w.work)
+	unit := "MiB"
+	if g.udp {
+		unit = "datagrams"
 	}
 	return &contest{
-		tare: w.metric("throughput"),
+		tare: w.metric(metric),
 		peer: func(ctx context.Context) ([]float64, error) {
-			out, err := program(ctx, argv...)
+			out, err := program(ctx, append(slices.Clone(here), argv...)...)
 			if err != nil {
 				return nil, err
+			}
+			if g.udp {
+				rate, err := parseIperf3Datagrams(out, w.work)
+				return []float64{rate}, err
 			}
 			rate, err := parseIperf3(out, w.work<<20)
 			return []float64{rate / (1 << 20)}, err
 		},
-		notes: []string{w.note("MiB"), "iperf3: `" + strings.Join(argv, " ") + "`"},
+		notes: []string{w.note(unit), "iperf3: `" + strings.Join(argv, " ") + "`"},
 		after: w.doubts,
 		close: closeAll,
 	}, nil
 }
 
-// iperfServer starts a server on a free port of the loopback.
-func iperfServer(ctx context.Context) (*proc.Stream, string, error) {
+// pair are two networks that only a pair of virtual cards joins. Both end with the processes that hold them.
+type pair [2]*proc.Stream
+
+func newPair(ctx context.Context) (p *pair, err error) {
+	if os.Geteuid() != 0 {
+		return nil, missing{"two networks need root"}
+	}
+	p = &pair{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.close())
+		}
+	}()
+	for i := range p {
+		// It ends with its input.
+		if p[i], err = proc.Start(proc.Command(context.WithoutCancel(ctx), "unshare", "--net", "sh", "-c",
+			"ip link set lo up && echo ready && read end")); err != nil {
+			return nil, err
+		}
+		if _, err := p[i].Read(make([]byte, 16)); err != nil {
+			return nil, fmt.Errorf("make a network: %w: %s", err, p[i].Diagnose())
+		}
+	}
+	steps := [][]string{append(p.enter(0), "ip", "link", "add", "tare0", "type", "veth", "peer", "name", "tare1",
+		"netns", strconv.Itoa(p[1].Pid()))}
+	for i := range p {
+		card := fmt.Sprintf("tare%d", i)
+		steps = append(steps, append(p.enter(i), "ip", "address", "add", p.place(i).Address.String()+"/24",
+			"dev", card),
+			append(p.enter(i), "ip", "link", "set", card, "up"))
+	}
+	for _, argv := range steps {
+		if _, err := program(ctx, argv...); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// enter is the argv prefix of a command in one of the networks.
+func (p *pair) enter(i int) []string {
+	return []string{"nsenter", "--target", strconv.Itoa(p[i].Pid()), "--net", "--"}
+}
+
+func (p *pair) place(i int) netpeer.Place {
+	return netpeer.Place{Address: netip.AddrFrom4([4]byte{198, 18, 0, byte(i + 1)}), // for benchmarks, by RFC 2544
+		Space: fmt.Sprintf("/proc/%d/ns/net", p[i].Pid())}
+}
+
+func (p *pair) close() (err error) {
+	for _, holder := range p {
+		if holder != nil {
+			err = errors.Join(err, holder.Close())
+		}
+	}
+	return err
+}
+
+// iperfServer starts a server at an address, on a port that is free on the loopback. prefix enters its network.
+func iperfServer(ctx context.Context, address string, prefix ...string) (*proc.Stream, string, error) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		return nil, "", err
 	}
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	l.Close()
-	server, err := proc.Start(proc.Command(context.WithoutCancel(ctx), "iperf3", "-s", "-B", "127.0.0.1", "-p", port,
-		"--forceflush"))
+	server, err := proc.Start(proc.Command(context.WithoutCancel(ctx), append(slices.Clone(prefix), "iperf3", "-s",
+		"-B", address, "-p", port, "--forceflush")...))
 	if err != nil {
 		return nil, "", err
 	}
@@ -154,4 +274,31 @@ func parseIperf3(out []byte, asked int64) (float64, error) {
 			got.Bytes, got.Seconds, asked)
 	}
 	return got.Rate / 8, nil
+}
+
+// parseIperf3Datagrams reads the datagrams per second that the receiver got.
+func parseIperf3Datagrams(out []byte, asked int64) (float64, error) {
+	var doc struct {
+		Error string `json:"error"`
+		End   struct {
+			Sum struct {
+				Packets float64 `json:"packets"`
+				Lost    float64 `json:"lost_packets"`
+				Seconds float64 `json:"seconds"`
+			} `json:"sum"`
+		} `json:"end"`
+	}
+	if err := json.Unmarshal(out, &doc); err != nil {
+		return 0, fmt.Errorf("read iperf3's report: %w: %.200q", err, out)
+	}
+	got := doc.End.Sum
+	switch {
+	case doc.Error != "":
+		return 0, fmt.Errorf("iperf3: %s", doc.Error)
+	case got.Packets < 0.9*float64(asked) || got.Packets > 1.1*float64(asked) || got.Seconds <= 0 ||
+		got.Lost < 0 || got.Lost >= got.Packets:
+		return 0, fmt.Errorf("iperf3 sent %.0f datagrams in %v s, of which %.0f were lost, where %d were asked for: "+
+			"the work is not the same", got.Packets, got.Seconds, got.Lost, asked)
+	}
+	return (got.Packets - got.Lost) / got.Seconds, nil
 }

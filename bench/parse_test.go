@@ -324,3 +324,20 @@ func TestGeneralLog(t *testing.T) {
 		t.Error("a statement that is missing was not missed")
 	}
 }
+
+func TestParseIperf3Datagrams(t *testing.T) {
+	const report = `{"end":{"sum":{"packets":1000,"lost_packets":200,"seconds":2}}}`
+	if rate, err := parseIperf3Datagrams([]byte(report), 1000); err != nil || rate != 400 {
+		t.Errorf("%v, %v", rate, err)
+	}
+	for text, want := range map[string]string{
+		"":                       "read iperf3's report",
+		`{"error":"it is busy"}`: "it is busy",
+		`{"end":{"sum":{}}}`:     "the work is not the same",
+		`{"end":{"sum":{"packets":1000,"lost_packets":1000,"seconds":2}}}`: "the work is not the same",
+	} {
+		if _, err := parseIperf3Datagrams([]byte(text), 1000); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}

@@ -95,7 +95,12 @@ func (b *bench) greet(ctx context.Context, e env.Env) (*deploy.Conn, error) {
 
 // host opens this machine and an agent in it, as every run of tare does.
 func (b *bench) host(ctx context.Context) (*deploy.Conn, func() error, error) {
-	e, err := b.openEnv(ctx, env.Spec{Name: "host", Driver: "local"})
+	return b.enter(ctx, env.Spec{Name: "host", Driver: "local"})
+}
+
+// enter opens an environment and an agent in it.
+func (b *bench) enter(ctx context.Context, where env.Spec) (*deploy.Conn, func() error, error) {
+	e, err := b.openEnv(ctx, where)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -119,7 +124,13 @@ type weighing struct {
 // parameters is added to it.
 func (b *bench) weigh(ctx context.Context, kind string, params map[string]string,
 	add ...func(*wire.Job)) (*weighing, error) {
-	s, end, err := b.host(ctx)
+	return b.weighIn(ctx, env.Spec{Name: "host", Driver: "local"}, kind, params, add...)
+}
+
+// weighIn is weigh in another environment.
+func (b *bench) weighIn(ctx context.Context, where env.Spec, kind string, params map[string]string,
+	add ...func(*wire.Job)) (*weighing, error) {
+	s, end, err := b.enter(ctx, where)
 	if err != nil {
 		return nil, err
 	}

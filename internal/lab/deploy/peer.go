@@ -3,6 +3,7 @@ package deploy
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"runtime"
@@ -26,8 +27,12 @@ type Peer struct {
 	err    error
 	token  string
 	port   int
+	said   *bufio.Reader // what it says
 	mu     sync.Mutex
 	stream *proc.Stream // nil if it was not started or is closed
+
+	asking sync.Mutex // one question at a time
+	ports  map[netpeer.Place]int
 }
 
 // NewPeer returns a peer that is not started yet. It will run this machine's agent executable.
@@ -66,7 +71,8 @@ func (p *Peer) start(ctx context.Context) error {
 	}
 	told := make(chan answer, 1)
 	go func() {
-		port, err := greetPeer(stream, p.token)
+		p.said = bufio.NewReaderSize(stream, 4096)
+		port, err := askPeer(stream, p.said, p.token)
 		told <- answer{port, err}
 	}()
 	ctx, cancel := proc.WithPatience(ctx, peerTime)
@@ -85,14 +91,44 @@ func (p *Peer) start(ctx context.Context) error {
 	return nil
 }
 
-// greetPeer sends a peer its token, which is never an argument, and reads the port that it listens on.
-func greetPeer(peer io.ReadWriter, token string) (int, error) {
-	if _, err := fmt.Fprintln(peer, token); err != nil {
-		return 0, fmt.Errorf("send the token: %w", err)
+// At has the peer listen at a place as well, unless it does, and returns its port there. It starts the peer if that was
+// not done before.
+func (p *Peer) At(ctx context.Context, at netpeer.Place) (port int, token string, err error) {
+	if _, _, err := p.Start(ctx); err != nil {
+		return 0, "", err
 	}
-	line, err := bufio.NewReaderSize(peer, 64).ReadSlice('\n')
+	p.asking.Lock()
+	defer p.asking.Unlock()
+	if port, ok := p.ports[at]; ok {
+		return port, p.token, nil
+	}
+	p.mu.Lock()
+	stream := p.stream
+	p.mu.Unlock()
+	if stream == nil {
+		return 0, "", errors.New("the peer has ended")
+	}
+	if port, err = askPeer(stream, p.said, at.Text()); err != nil {
+		return 0, "", fmt.Errorf("have the peer on this machine listen at %s: %w", at.Address, err)
+	}
+	if p.ports == nil {
+		p.ports = map[netpeer.Place]int{}
+	}
+	p.ports[at] = port
+	return port, p.token, nil
+}
+
+// askPeer tells a peer its token, which is never an argument, or a place, and reads the port that it listens on.
+func askPeer(peer io.Writer, said *bufio.Reader, what string) (int, error) {
+	if _, err := fmt.Fprintln(peer, what); err != nil {
+		return 0, fmt.Errorf("tell it: %w", err)
+	}
+	line, err := said.ReadSlice('\n')
 	if err != nil {
 		return 0, fmt.Errorf("read the port: %w", err)
+	}
+	if why, failed := strings.CutPrefix(string(line), "! "); failed {
+		return 0, errors.New(strings.TrimSpace(why))
 	}
 	port, err := strconv.ParseUint(strings.TrimSpace(string(line)), 10, 16)
 	if err != nil {

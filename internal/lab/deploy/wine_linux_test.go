@@ -1,6 +1,8 @@
 package deploy_test
 
 import (
+	"context"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -12,6 +14,7 @@ import (
 	"tare/internal/lab/deploy/agenttest"
 	"tare/internal/measure/wire"
 	"tare/internal/measure/workload/all"
+	"tare/internal/sys/iperf3/serve"
 )
 
 // inWine runs the words behind the first two by the Wine in a root, which sees a folder as Z:\mnt. All of it is in
@@ -31,6 +34,24 @@ export WINEPREFIX=/mnt/prefix HOME=/mnt WINEDEBUG=-all WINEDLLOVERRIDES='winemen
 export WINEDLLPATH=/usr/x86_64-w64-mingw32/lib WINESERVER=/usr/lib/wine/wineserver64
 unset DISPLAY WAYLAND_DISPLAY TMPDIR # Wine with a TMPDIR frees what it must not
 exec chroot "$root" /usr/lib/wine/wine64 "$@"`
+
+// iperfServer is a server for iperf3 clients that ends with the test. Package iperf3 tests it with the real client.
+func iperfServer(t *testing.T) string {
+	s, err := serve.Listen(netip.MustParseAddrPort("127.0.0.1:0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx) }()
+	t.Cleanup(func() {
+		end()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return s.Address().String()
+}
 
 // The agent for Windows, run by Wine: the handshake, facts, trials of processor, memory and files, and its end. Wine is
 // not Windows; what it shows is that the calls are made as documented.
@@ -83,6 +104,17 @@ func TestWindowsAgentUnderWine(t *testing.T) {
 	if n, err := strconv.ParseInt(f.Extra["work.free_bytes"], 10, 64); err != nil || n <= 0 {
 		t.Errorf("free space %q", f.Extra["work.free_bytes"])
 	}
+	store := deploy.NewStore(t.TempDir())
+	defer store.Close()
+	store.Use(runtime.GOOS, runtime.GOARCH, agenttest.Build(t, runtime.GOOS, runtime.GOARCH))
+	other := deploy.NewPeer(store)
+	defer other.Close()
+	port, token, err := other.Start(within(t, patience))
+	if err != nil {
+		t.Fatal(err)
+	}
+	peer := &wire.Peer{Address: "127.0.0.1:" + strconv.Itoa(port), Token: token}
+	iperf := iperfServer(t)
 	for _, c := range []struct{ kind, params string }{
 		{"cpu.prime", ""},
 		{"memory.copy", "size=1MiB"},
@@ -91,6 +123,14 @@ func TestWindowsAgentUnderWine(t *testing.T) {
 		{"fs.randread", "size=1MiB bs=4KiB direct=yes"},
 		{"fs.smallfiles", "files=20"},
 		{"durability.fsync", ""},
+		{"net.stream", "block=64KiB"},
+		{"net.stream", "direction=both streams=2 block=64KiB"},
+		{"net.rr", "connections=3 size=100B"},
+		{"net.connect", ""},
+		{"net.udp", ""},
+		{"net.udp", "direction=down rate=1000"},
+		{"net.loaded", ""},
+		{"net.stream", "streams=2 server=" + iperf},
 	} {
 		kind, ok := all.Lookup(c.kind)
 		if !ok {
@@ -105,7 +145,8 @@ func TestWindowsAgentUnderWine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := run(t, s, wire.Run{Job: wire.Job{Kind: c.kind, Params: params, Cell: c.kind, Seed: 1}, Work: 20})
+		o := run(t, s, wire.Run{Job: wire.Job{Kind: c.kind, Params: params, Cell: c.kind, Seed: 1, Peer: peer},
+			Work: 20})
 		if o.Result.ElapsedNS <= 0 || len(o.Result.Metrics) == 0 {
 			t.Errorf("%s %s gives %+v", c.kind, c.params, o.Result)
 		}

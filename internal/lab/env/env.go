@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"tare/internal/measure/guestabi"
+	"tare/internal/measure/netpeer"
 	"tare/internal/record"
 )
 
@@ -81,6 +82,13 @@ func Loopback(name string, e Env) (string, error) {
 		return r.Loopback()
 	}
 	return "", errors.New(name + " cannot reach this machine's loopback; " + Ways)
+}
+
+// PeerPlacer is implemented by environments that may reach the run's peer by another way than the controller's
+// loopback.
+type PeerPlacer interface {
+	// PeerPlace is where the peer is to listen for the environment; without an address, on the loopback.
+	PeerPlace() netpeer.Place
 }
 
 // Ways lists the environments that can reach the controller's loopback.

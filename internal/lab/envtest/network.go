@@ -15,13 +15,18 @@ import (
 // environment returns, and that the peer rejects connections without the run's token. agents has the peer's executable.
 func Network(t *testing.T, e env.Env, s *deploy.Conn, agents env.Agents) {
 	t.Helper()
-	host, err := env.Loopback("it", e)
-	if err != nil {
-		t.Fatal(err)
-	}
 	p := deploy.NewPeer(agents)
 	defer p.Close()
-	port, token, err := p.Start(t.Context())
+	var port int
+	var token, host string
+	var err error
+	placer, placed := e.(env.PeerPlacer)
+	if placed = placed && placer.PeerPlace().Address.IsValid(); placed {
+		host = placer.PeerPlace().Address.String()
+		port, token, err = p.At(t.Context(), placer.PeerPlace())
+	} else if host, err = env.Loopback("it", e); err == nil {
+		port, token, err = p.Start(t.Context())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,9 +43,17 @@ func Network(t *testing.T, e env.Env, s *deploy.Conn, agents env.Agents) {
 		{"net.stream", "throughput", 3, map[string]string{"direction": "down", "streams": "2"}},
 		{"net.rr", "round_trips_per_second", 50, map[string]string{"connections": "3", "size": "100B"}},
 		{"net.connect", "connections_per_second", 20, nil},
+		{"net.udp", "datagrams_per_second", 50, nil},
+		{"net.loaded", "latency_p50", 50, nil},
 		{"http.fetch", "requests_per_second", 30, nil},
 	} {
 		r, err := run(c.kind, at, c.work, c.given)
+		if c.kind == "http.fetch" && placed {
+			if err == nil || !strings.Contains(err.Error(), "only reached by way of the controller's loopback") {
+				t.Errorf("%s by another way than the loopback: %v", c.kind, err)
+			}
+			continue
+		}
 		if err != nil || !(r.Metrics[c.metric] > 0) {
 			t.Errorf("%s %v: %v, %+v", c.kind, c.given, err, r)
 			continue

@@ -1,7 +1,8 @@
 // Package netpeer is the other end of tare's network workloads: one process on the controller's machine for each run
 // that needs it, and the connections to it.
 //
-// It is opinionated about access. It listens only on the loopback and serves only connections that begin with the run's
+// It is opinionated about access. It listens only on the loopback and where a run's environments need it (Place), and
+// serves only connections that begin with the run's
 // token. It gets the token on its standard input; the token is neither in its arguments nor in a log. It ends with its
 // input, so that it does not outlive a killed controller.
 //
@@ -26,7 +27,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net/netip"
 	"runtime"
+	"strings"
 	"time"
 
 	"tare/internal/sys/sock"
@@ -96,6 +99,24 @@ func ParseToken(s string) (t Token, err error) {
 		return Token(b), nil
 	}
 	return t, fmt.Errorf("the peer's token is not %d hexadecimal digits", 2*len(t))
+}
+
+// Place is where the peer is to listen besides the loopback.
+type Place struct {
+	Address netip.Addr // of the machine, or of the namespace
+	Space   string     // the file of a network namespace, such as /proc/123/ns/net; "" is the machine's own
+}
+
+// Text is the place as the peer is told it.
+func (p Place) Text() string { return strings.TrimSpace(p.Address.String() + " " + p.Space) }
+
+func parsePlace(text string) (p Place, err error) {
+	address, space, _ := strings.Cut(text, " ")
+	if p.Address, err = netip.ParseAddr(address); err == nil && space != "" && space[0] != '/' {
+		err = errors.New("the namespace is no absolute path")
+	}
+	p.Space = space
+	return p, err
 }
 
 // Hello is the greeting of a connection.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -189,14 +190,13 @@ func TestErrorsSayWhatHappened(t *testing.T) {
 		"wrong about one": {func(fd int) { liar(fd) }, "counted 7 bytes, but 1 were sent"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &server{}
-			port, err := s.listen()
+			listener, port, err := sock.Listen(netip.MustParseAddrPort("127.0.0.1:0"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer unix.Close(s.listener)
+			defer unix.Close(listener)
 			go func() {
-				fd, _, err := unix.Accept(s.listener)
+				fd, _, err := unix.Accept(listener)
 				if err == nil {
 					c.serve(fd)
 					unix.Close(fd)
@@ -267,6 +267,69 @@ func TestPeerEndsWithItsInput(t *testing.T) {
 	if err := Serve(strings.NewReader(NewToken().Text()+"\n"), io.Discard, nil); err != nil {
 		t.Errorf("an input that ends: %v", err)
 	}
+}
+
+// The peer listens where it is told to, and says why it cannot.
+func TestPlaces(t *testing.T) {
+	in, tell := io.Pipe()
+	said, out := io.Pipe()
+	ended := make(chan error, 1)
+	go func() { ended <- Serve(in, out, nil) }()
+	token := NewToken().Text()
+	lines := bufio.NewReader(said)
+	ask := func(line string) string {
+		t.Helper()
+		go fmt.Fprintln(tell, line)
+		answer, err := lines.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(answer)
+	}
+	ask(token)
+	port := ask(Place{Address: netip.MustParseAddr("127.0.0.2")}.Text())
+	c := dialed(t, "127.0.0.2:"+port, token, Up, 10)
+	if _, err := c.Up(make([]byte, 10), 100); err != nil {
+		t.Error(err)
+	}
+	d, err := NewDialer("127.0.0.2:"+port, token, Datagrams, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := d.Flow()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, err := f.Up(10, time.Millisecond); err != nil || a.Received < 1 {
+		t.Errorf("datagrams: %+v, %v", a, err)
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+	for line, want := range map[string]string{"192.0.2.77": "assign", "here": "unable to parse IP",
+		"127.0.0.1 net": "no absolute path", "127.0.0.1 /nowhere": ""} {
+		if said := ask(line); !strings.HasPrefix(said, "! ") || !strings.Contains(said, want) {
+			t.Errorf("%s: %s", line, said)
+		}
+	}
+	tell.Close()
+	if err := <-ended; err != nil {
+		t.Errorf("the peer ended with %v", err)
+	}
+}
+
+func FuzzPlace(f *testing.F) {
+	f.Add("127.0.0.2")
+	f.Add("2001:db8::1%eth0 /proc/1/ns/net")
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := parsePlace(text)
+		if err != nil {
+			return
+		}
+		if q, err := parsePlace(p.Text()); err != nil || q.Address != p.Address {
+			t.Errorf("%q reads as %+v, which reads as %+v, %v", text, p, q, err)
+		}
+	})
 }
 
 func FuzzHello(f *testing.F) {

@@ -33,43 +33,69 @@ const (
 type server struct {
 	token     Token
 	patience  time.Duration // for a greeting
-	listener  sock.FD
-	pages     Pages // nil: it serves none
+	pages     Pages         // nil: it serves none
 	strangers atomic.Int32
 	served    atomic.Int32
 	moving    atomic.Int32 // that send or receive without informing the scheduler
 	room      sync.Mutex
 }
 
+// door is where the peer listens.
+type door struct {
+	listener sock.FD
+	loopback bool   // the process's own
+	space    string // the file of a network namespace; "" is the process's own
+}
+
 // Serve runs the peer: it reads the token, a line, from in, writes its port, a line, to out, and serves until in ends.
-// Open connections then end with the process. The caller closes pages, which may be nil.
+// Each further line of in is a Place where it listens as well; the answer is a line with the port there, or what went
+// wrong after an exclamation mark. Open connections end with the process. The caller closes pages, which may be nil.
 func Serve(in io.Reader, out io.Writer, pages Pages) error { return serve(in, out, greetTime, pages) }
 
 func serve(in io.Reader, out io.Writer, patience time.Duration, pages Pages) error {
-	lines := bufio.NewReaderSize(io.LimitReader(in, 4096), 256)
-	line, err := lines.ReadString('\n')
+	lines := bufio.NewReaderSize(in, maxLine)
+	line, err := lines.ReadSlice('\n')
 	if err != nil {
 		return fmt.Errorf("read the token: %w", err)
 	}
 	s := &server{patience: patience, pages: pages}
-	if s.token, err = ParseToken(strings.TrimSpace(line)); err != nil {
+	if s.token, err = ParseToken(strings.TrimSpace(string(line))); err != nil {
 		return err
 	}
-	port, err := s.listen()
+	ended := make(chan error, 1)
+	port, err := s.listen(Place{Address: netip.AddrFrom4([4]byte{127, 0, 0, 1})}, ended)
 	if err != nil {
 		return fmt.Errorf("listen on the loopback: %w", err)
 	}
 	if _, err := fmt.Fprintln(out, port); err != nil {
 		return fmt.Errorf("write the port: %w", err)
 	}
-	ended := make(chan error, 2)
 	go func() {
-		_, err := io.Copy(io.Discard, in)
-		ended <- err
+		for {
+			line, err := lines.ReadSlice('\n')
+			if err != nil {
+				if err == io.EOF {
+					err = nil
+				}
+				ended <- err
+				return
+			}
+			p, err := parsePlace(strings.TrimSpace(string(line)))
+			if err == nil {
+				port, err = s.listen(p, ended)
+			}
+			if err != nil {
+				fmt.Fprintln(out, "!", err)
+			} else {
+				fmt.Fprintln(out, port)
+			}
+		}
 	}()
-	go func() { ended <- s.accept() }()
 	return <-ended
 }
+
+// maxLine bounds a line of the peer's input.
+const maxLine = 4096
 
 // Main is the role of an executable that is the peer. It returns the exit code.
 func Main(in io.Reader, out, errOut io.Writer, pages Pages) int {
@@ -84,14 +110,29 @@ func Main(in io.Reader, out, errOut io.Writer, pages Pages) int {
 	return 0
 }
 
-func (s *server) listen() (port int, err error) {
-	s.listener, port, err = sock.Listen(netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 0))
-	return port, err
+// listen serves at a place until ended is told that it cannot.
+func (s *server) listen(p Place, ended chan<- error) (port int, err error) {
+	d := door{space: p.Space, loopback: p.Space == "" && p.Address == netip.AddrFrom4([4]byte{127, 0, 0, 1})}
+	err = sock.In(p.Space, func() (err error) {
+		d.listener, port, err = sock.Listen(netip.AddrPortFrom(p.Address, 0))
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	go func() {
+		err := s.accept(d)
+		select {
+		case ended <- err:
+		default: // another one has ended before
+		}
+	}()
+	return port, nil
 }
 
-func (s *server) accept() error {
+func (s *server) accept(d door) error {
 	for {
-		fd, _, err := unix.Accept(s.listener)
+		fd, _, err := unix.Accept(d.listener)
 		switch err {
 		case nil:
 		case unix.EINTR, unix.ECONNABORTED:
@@ -108,12 +149,12 @@ func (s *server) accept() error {
 			continue
 		}
 		s.strangers.Add(1)
-		go s.attend(fd)
+		go s.attend(fd, d)
 	}
 }
 
 // attend serves a connection until its end. It reports no errors, because the client sees the connection end.
-func (s *server) attend(fd sock.FD) {
+func (s *server) attend(fd sock.FD, d door) {
 	defer sock.Close(fd)
 	h, answer, err := s.greet(fd)
 	s.strangers.Add(-1)
@@ -133,7 +174,7 @@ func (s *server) attend(fd sock.FD) {
 	if err := sock.Limit(fd, stallTime); err != nil || sock.WriteFull(fd, []byte{answer}) != nil || answer != admitted {
 		return
 	}
-	if err := s.serve(fd, h); errors.Is(err, io.EOF) {
+	if err := s.serve(fd, h, d); errors.Is(err, io.EOF) {
 		sock.Reset(fd)
 	}
 }
@@ -154,7 +195,7 @@ func (s *server) greet(fd sock.FD) (h Hello, answer byte, err error) {
 }
 
 // serve serves a connection's operation until the client closes it: then the error is io.EOF.
-func (s *server) serve(fd sock.FD, h Hello) error {
+func (s *server) serve(fd sock.FD, h Hello, d door) error {
 	if h.Op == Touch {
 		var b [1]byte
 		return sock.ReadFull(fd, b[:])
@@ -173,7 +214,7 @@ func (s *server) serve(fd sock.FD, h Hello) error {
 	f := flow{tcp: fd, udp: sock.None, packet: buf}
 	if h.Op == Datagrams {
 		var err error
-		if f.udp, err = meet(fd); err != nil {
+		if f.udp, err = d.meet(fd); err != nil {
 			return err
 		}
 		defer sock.Close(f.udp)
@@ -202,7 +243,7 @@ func (s *server) serve(fd sock.FD, h Hello) error {
 		case Usage:
 			err = sock.WriteFull(fd, Used{CPU: CPUTime(), CPUs: CPUs()}.pack())
 		case Page:
-			err = s.page(fd, ask, amount)
+			err = s.page(fd, ask, amount, d)
 		case Datagrams:
 			err = f.serve(amount)
 		}
@@ -240,12 +281,16 @@ func echo(fd sock.FD, message []byte, times int64) error {
 }
 
 // meet opens a socket for datagrams beside a connection, and waits for the client's first.
-func meet(fd sock.FD) (_ sock.FD, err error) {
+func (d door) meet(fd sock.FD) (_ sock.FD, err error) {
 	here, err := sock.Here(fd)
 	if err != nil {
 		return sock.None, err
 	}
-	udp, port, err := sock.ListenUDP(netip.AddrPortFrom(here.Addr(), 0))
+	udp, port := sock.None, 0
+	err = sock.In(d.space, func() (err error) {
+		udp, port, err = sock.ListenUDP(netip.AddrPortFrom(here.Addr(), 0))
+		return err
+	})
 	if err != nil {
 		return sock.None, err
 	}
@@ -291,12 +336,15 @@ func (f *flow) serve(amount int64) (err error) {
 }
 
 // page reads the seed of a page into the buffer ask, and answers where the page is served.
-func (s *server) page(fd sock.FD, ask []byte, size int64) error {
+func (s *server) page(fd sock.FD, ask []byte, size int64, d door) error {
 	if err := sock.ReadFull(fd, ask); err != nil {
 		return err
 	}
 	served, err := Served{}, errors.New("this peer does not serve pages")
-	if s.pages != nil {
+	switch {
+	case !d.loopback:
+		err = errors.New("a page is only reached by way of the controller's loopback")
+	case s.pages != nil:
 		served, err = s.pages.Serve(size, binary.LittleEndian.Uint64(ask))
 	}
 	return sock.WriteFull(fd, served.pack(err))

@@ -53,6 +53,10 @@ type Kind struct {
 	// Peerless, if set, tells whether a trial with these parameters does without the run's peer, although the kind
 	// needs it.
 	Peerless func(Params) bool
+	// HostCPU, if set, makes a figure of the CPU time that the environment's own processes on the controller's machine,
+	// such as a hypervisor, used during a trial of so many units. Only the controller knows it, and only of some
+	// environments.
+	HostCPU func(used time.Duration, work int64) (metric string, v float64)
 	// UnitTime, if set, returns how long one unit of work with these parameters may take, including preparation, before
 	// it counts as hung. Without it, units are assumed to be short.
 	UnitTime func(Params) time.Duration

@@ -112,6 +112,12 @@ func (d *Drivers) Open(ctx context.Context, e *plan.Target, mounts []*plan.Targe
 	}
 	t.Agent = s
 	t.Loopback, t.Unreached = env.Loopback(e.Name, opened)
+	if p, ok := opened.(env.PeerPlacer); ok {
+		if t.PeerAt = p.PeerPlace(); t.PeerAt.Address.IsValid() {
+			t.Unreached = nil
+		}
+	}
+	t.HostThreads = hostThreads(opened)
 	if c, ok := opened.(env.HostCacher); ok {
 		t.DropHostCache = c.DropHostCaches
 	}
@@ -127,6 +133,27 @@ func pictures(d *record.DiskMap) []record.DiskMap {
 		return nil
 	}
 	return []record.DiskMap{*d}
+}
+
+// hostThreads reads the CPU times of an environment's processes on this machine.
+func hostThreads(opened env.Env) func() (map[string]time.Duration, error) {
+	s, ok := opened.(env.HostProcesses)
+	if !ok {
+		return nil
+	}
+	return func() (map[string]time.Duration, error) {
+		all := map[string]time.Duration{}
+		for _, pid := range s.Processes() {
+			times, err := proc.ThreadTimes(pid)
+			if err != nil {
+				return nil, err
+			}
+			for name, d := range times {
+				all[name] += d
+			}
+		}
+		return all, nil
+	}
 }
 
 // idle watches what an environment costs the host while nothing is asked of it.

@@ -3,8 +3,10 @@ package schedule
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"time"
 
+	"tare/internal/measure/netpeer"
 	"tare/internal/measure/wire"
 	"tare/internal/measure/workload"
 	"tare/internal/plan"
@@ -15,6 +17,8 @@ import (
 type Peer interface {
 	// Start starts it unless it was, and returns its port on this machine's loopback and what admits a connection.
 	Start(ctx context.Context) (port int, token string, err error)
+	// At has it listen at another place as well, unless it does, and returns its port there.
+	At(ctx context.Context, at netpeer.Place) (port int, token string, err error)
 	// Ended says how it ended, if it did or does within a time.
 	Ended(within time.Duration) error
 }
@@ -54,8 +58,15 @@ func (p *peerLink) of(ctx context.Context, w *plan.Workload, target string) *wir
 	switch {
 	case t.Unreached != nil:
 		return &wire.Peer{Missing: t.Unreached.Error()}
-	case p.other == nil || t.Loopback == "":
+	case p.other == nil || t.Loopback == "" && !t.PeerAt.Address.IsValid():
 		return &wire.Peer{Missing: "this run has no peer"}
+	}
+	if t.PeerAt.Address.IsValid() {
+		port, token, err := p.other.At(ctx, t.PeerAt)
+		if err != nil {
+			return &wire.Peer{Missing: err.Error()}
+		}
+		return &wire.Peer{Address: netip.AddrPortFrom(t.PeerAt.Address, uint16(port)).String(), Token: token}
 	}
 	port, token, err := p.other.Start(ctx)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tare/internal/lab/deploy"
+	"tare/internal/measure/netpeer"
 	"tare/internal/measure/wire"
 	"tare/internal/measure/workload"
 	"tare/internal/plan"
@@ -53,6 +54,8 @@ type fakePeer struct {
 	failed error
 	ended  error
 }
+
+func (p *fakePeer) At(ctx context.Context, _ netpeer.Place) (int, string, error) { return p.Start(ctx) }
 
 func (p *fakePeer) Start(context.Context) (int, string, error) {
 	p.starts++

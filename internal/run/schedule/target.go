@@ -2,9 +2,11 @@ package schedule
 
 import (
 	"context"
+	"time"
 
 	"tare/internal/lab/deploy"
 	"tare/internal/lab/env"
+	"tare/internal/measure/netpeer"
 	"tare/internal/measure/wire"
 	"tare/internal/plan"
 	"tare/internal/record"
@@ -28,6 +30,10 @@ type Target struct {
 	// Loopback is the address by which this machine's loopback is reached from inside; Unreached says why it is not.
 	Loopback  string
 	Unreached error
+	PeerAt    netpeer.Place // where the run's peer is to listen for it; without an address, on the loopback
+	// HostThreads are the CPU times of the environment's processes on this machine, by the names of their threads; nil
+	// if it has none that are known.
+	HostThreads func() (map[string]time.Duration, error)
 	// Served is the folder that it is, by which its server is watched; nil for an environment.
 	Served *env.Mounted
 	Record record.Environment

@@ -48,6 +48,7 @@ func (x *trialRunner) trial(ctx context.Context, w *plan.Workload, t record.Tria
 	if err == nil {
 		job, err = x.job(tctx, w, t.Target)
 	}
+	watched := watchHost(at.HostThreads)
 	if err == nil {
 		out, err = at.Agent.Run(tctx, wire.Run{Job: job, Work: c.work, Inject: t.Inject, Warmup: t.Warmup()})
 	}
@@ -58,6 +59,9 @@ func (x *trialRunner) trial(ctx context.Context, w *plan.Workload, t record.Tria
 	t.Start, t.AgentNS, t.ControllerNS = out.Start, out.Result.ElapsedNS, out.ControllerNS
 	t.RTTNS, t.RTTSpreadNS, t.SetupNS = out.RTTNS, out.RTTSpreadNS, out.SetupNS
 	t.Figures, t.Error = out.Result.Figures, out.Result.Error
+	if err == nil {
+		x.hostFigures(watched, w, &t)
+	}
 	t.Warnings = append(t.Warnings, x.cold.doubtCold(w, t.Target)...)
 	t.Warnings = append(t.Warnings, x.supplies.doubts(w, t.Target)...)
 	if t.Start.IsZero() {

@@ -116,7 +116,8 @@ func (c *config) modules() (required, optional []string) {
 // arguments returns QEMU's command line for an accelerator.
 func (c *config) arguments(accel string, f files) []string {
 	bus := c.bus()
-	a := []string{f.program, "-name", strings.ReplaceAll(f.name, ",", "_"), "-no-user-config", "-nodefaults",
+	a := []string{f.program, "-name",
+		strings.ReplaceAll(f.name, ",", "_") + ",debug-threads=on", "-no-user-config", "-nodefaults",
 		"-no-reboot", "-display", "none",
 		"-machine", c.machineOptions(f.shared), "-accel", c.accelOptions(accel), "-cpu", c.cpuModel(accel),
 		"-smp", strconv.Itoa(c.cpus), "-m", strconv.FormatInt(c.memory>>20, 10) + "M",

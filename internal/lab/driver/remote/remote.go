@@ -23,6 +23,7 @@ import (
 	"tare/internal/lab/driver/piped"
 	"tare/internal/lab/env"
 	"tare/internal/lab/leftover"
+	"tare/internal/measure/netpeer"
 	"tare/internal/measure/wire"
 	"tare/internal/record"
 	"tare/internal/sys/proc"
@@ -42,6 +43,8 @@ type Target struct {
 	Explain func(err error, said string) (remedy string, better error)
 	// Facts are what the driver knows; Open adds Command, OS and Arch.
 	Facts record.Facts
+	// PeerAt is where the run's peer is to listen for the far side; without an address it cannot be reached.
+	PeerAt netpeer.Place
 }
 
 // clearTime bounds the removal of the agent's directory if the agent could not do it.
@@ -85,6 +88,9 @@ type environment struct {
 	once     sync.Once
 	err      error
 }
+
+// PeerPlace implements env.PeerPlacer.
+func (e *environment) PeerPlace() netpeer.Place { return e.t.PeerAt }
 
 // Mounts are directories that already exist there; the agent checks whether they can be used.
 func (e *environment) Mounts() []env.Mounted { return folder.Given(e.t.Mounts, e.t.Name, false) }

@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -20,6 +21,7 @@ import (
 	"tare/internal/lab/driver/folder"
 	"tare/internal/lab/driver/remote"
 	"tare/internal/lab/env"
+	"tare/internal/measure/netpeer"
 	"tare/internal/record"
 	"tare/internal/sys/proc"
 	"tare/internal/sys/shell"
@@ -53,12 +55,34 @@ func Infos() []env.Info {
 			}},
 			{Name: "dir", Default: "/var/tmp, $TMPDIR, /tmp or $HOME",
 				Doc: "Directory there for the agent and for file workloads.", Check: checkRemoteDir},
+			{Name: "peer", Doc: "An address of this machine that the host reaches, such as 192.0.2.1: the other end " +
+				"of network workloads then listens there as well, and serves only who has the run's token.",
+				Check: checkPeer},
 		},
 		Mounts: []env.MountKind{folder.DirKind(false)},
 		Driver: driver{},
 		Probe:  probe,
 		Has:    has,
+		Reach:  reach,
 	}}
+}
+
+func checkPeer(v string) error {
+	a, err := netip.ParseAddr(v)
+	if err != nil || a.IsUnspecified() || a.IsMulticast() || a.Zone() != "" {
+		return fmt.Errorf("%q is not a numeric address of this machine", v)
+	}
+	return nil
+}
+
+// reach tells whether the run's peer listens where the host reaches it. A tunnel of OpenSSH's would always reach it,
+// but the figure would be that of its encryption.
+func reach(s env.Spec) error {
+	if s.Get("peer", "") == "" {
+		return fmt.Errorf("%s cannot reach this machine's loopback; use peer=ADDRESS with an address of this machine "+
+			"that it reaches, or server=ADDRESS of an iperf3 server with net.stream and net.udp", s.Name)
+	}
+	return nil
 }
 
 const install = "apt-get install openssh-client"
@@ -216,8 +240,14 @@ func Open(ctx context.Context, o env.Options) (env.Env, error) {
 		}
 	}
 	facts := record.Facts{Settings: maps.Clone(o.Settings), Extra: c.facts(ctx)}
+	var peer netpeer.Place
+	if v := o.Get("peer", ""); v != "" {
+		if peer.Address, err = netip.ParseAddr(v); err != nil {
+			return nil, &env.OpenError{Env: o.Name, Op: "read setting peer", Err: err}
+		}
+	}
 	return remote.Open(ctx, remote.Target{
-		Options: o, Argv: c.argv, Dir: o.Get("dir", ""), Explain: c.explain, Facts: facts,
+		Options: o, Argv: c.argv, PeerAt: peer, Dir: o.Get("dir", ""), Explain: c.explain, Facts: facts,
 	})
 }
 

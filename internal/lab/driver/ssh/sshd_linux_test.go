@@ -300,6 +300,31 @@ func TestFactsTellTheConnection(t *testing.T) {
 	}
 }
 
+// Network work reaches the peer where it listens for this host.
+func TestNetworkOverSSH(t *testing.T) {
+	s := startServer(t)
+	o := s.options(t, s.spec("peer", "127.0.0.2"))
+	e, err := driver{}.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	conn, err := deploy.Attach(t.Context(), e, o.RunID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	envtest.Network(t, e, conn, o.Agents)
+	for v, want := range map[string]string{"far": "not a numeric address", "0.0.0.0": "not a numeric address"} {
+		if err := checkPeer(v); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("peer=%s: %v", v, err)
+		}
+	}
+	if err := reach(s.spec()); err == nil || !strings.Contains(err.Error(), "use peer=ADDRESS") {
+		t.Errorf("without a way: %v", err)
+	}
+}
+
 // The server is killed during a trial, with all connections.
 func TestServerKilledMidTrial(t *testing.T) {
 	s := startServer(t)

@@ -9,6 +9,7 @@ package network
 
 import (
 	"fmt"
+	"time"
 
 	"tare/internal/measure/netpeer"
 	"tare/internal/measure/workload"
@@ -63,7 +64,15 @@ func (c cost) metrics() []unit.Metric {
 			Doc: "CPU time of the client process per " + c.per + ", including time in the kernel"},
 		{Name: "peer_cpu_" + c.metric, Unit: c.unit, Better: unit.Lower,
 			Doc: "CPU time of the peer process on the controller's machine per " + c.per},
+		{Name: "host_cpu_" + c.metric, Unit: c.unit, Better: unit.Lower,
+			Doc: "CPU time on the controller's machine of the environment's own processes, such as QEMU with its " +
+				"virtual processors, per " + c.per + "; only where the driver knows them"},
 	}
+}
+
+// host is the last of these figures.
+func (c cost) host(used time.Duration, work int64) (metric string, v float64) {
+	return "host_cpu_" + c.metric, used.Seconds() * c.scale / (float64(work) * c.each)
 }
 
 func stream() workload.Kind {
@@ -93,7 +102,7 @@ func stream() workload.Kind {
 			{Name: "tcp_window", Unit: "segments", Better: unit.Higher,
 				Doc: "congestion window of the senders (TCP_INFO), at the end; only on Linux"},
 		}, perGiB.metrics()...),
-		Needs: needs(), Peerless: atServer,
+		Needs: needs(), HostCPU: perGiB.host, Peerless: atServer,
 		New: newStreams,
 	}
 }
@@ -129,7 +138,7 @@ func udp() workload.Kind {
 		},
 		Metrics: metrics(false),
 		Dynamic: func(p workload.Params) []unit.Metric { return metrics(gap(p) > 0) },
-		Needs:   needs(), Peerless: atServer,
+		Needs:   needs(), HostCPU: perDatagram.host, Peerless: atServer,
 		New: newDatagrams,
 	}
 }
@@ -164,8 +173,8 @@ func underLoad() workload.Kind {
 			{Name: "over_idle_p99", Unit: "x", Better: unit.Lower, Tail: true, Doc: "latency_p99 over idle_p99"},
 			{Name: "load", Unit: "MiB/s", Better: unit.Higher, Timed: true, Doc: "throughput of the streams"},
 		}, perRoundTrip.metrics()...),
-		Needs: needs(),
-		New:   newLoaded,
+		Needs: needs(), HostCPU: perRoundTrip.host,
+		New: newLoaded,
 	}
 }
 
@@ -193,7 +202,7 @@ func roundTrip() workload.Kind {
 			latency("latency_p99", "99th percentile of the time of a round trip", true),
 			latency("latency_max", "longest time of a round trip", true),
 		}, perRoundTrip.metrics()...),
-		Needs: needs(),
+		Needs: needs(), HostCPU: perRoundTrip.host,
 		New: func(p workload.Params) (workload.Trial, error) {
 			return &roundTrips{conns: make([]*netpeer.Conn, p.Int("connections")), size: int(p.Int("size"))}, nil
 		},
@@ -210,7 +219,7 @@ func connect() workload.Kind {
 			{Name: "connections_per_second", Unit: "connections/s", Better: unit.Higher, Timed: true, Primary: true,
 				Doc: "connections made, used and closed per second"},
 		}, perConnection.metrics()...),
-		Needs: needs(),
-		New:   func(workload.Params) (workload.Trial, error) { return &connections{}, nil },
+		Needs: needs(), HostCPU: perConnection.host,
+		New: func(workload.Params) (workload.Trial, error) { return &connections{}, nil },
 	}
 }

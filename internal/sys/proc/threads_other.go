@@ -1,0 +1,13 @@
+//go:build !linux
+
+package proc
+
+import (
+	"errors"
+	"time"
+)
+
+// ThreadTimes is not known here.
+func ThreadTimes(int) (map[string]time.Duration, error) {
+	return nil, errors.ErrUnsupported
+}
