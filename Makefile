@@ -15,7 +15,7 @@ BUILD    := $(shell cat $(sort $(SOURCES)) | sha256sum | cut -c1-16)
 LDFLAGS  := -s -w -X tare/internal/version.Build=$(BUILD)
 GOBUILD  := $(GO) build -trimpath -ldflags '$(LDFLAGS)'
 # As deploy.Flags, which says why.
-AGENTBUILD := $(GOBUILD) -gcflags=errors=-l -gcflags=fmt=-l -gcflags=regexp=-l -gcflags=regexp/syntax=-l -gcflags=encoding/json=-l -gcflags=archive/tar=-l -gcflags=reflect=-l
+AGENTBUILD := $(GOBUILD) -tags=slim -gcflags=errors=-l -gcflags=fmt=-l -gcflags=regexp=-l -gcflags=regexp/syntax=-l -gcflags=encoding/json=-l -gcflags=archive/tar=-l -gcflags=reflect=-l -gcflags=path/filepath=-l -gcflags=net/url=-l -gcflags=net/netip=-l -gcflags=os=-l -gcflags=os/exec=-l -gcflags=os/user=-l -gcflags=io/fs=-l -gcflags=context=-l -gcflags=crypto/...=-l -gcflags=tare/internal/measure/agent/...=-l -gcflags=tare/internal/measure/dbserver=-l -gcflags=tare/internal/measure/sysinfo=-l -gcflags=tare/internal/measure/fileops=-l -gcflags=tare/internal/measure/workload/command=-l -gcflags=tare/internal/measure/workload/stack=-l -gcflags=tare/internal/sys/nfsd=-l -gcflags=tare/internal/sys/proc=-l -gcflags=tare/internal/sys/sql/postgres=-l
 # With cgo the standard library and all that stands on it would be compiled once more, for vet and lint alone.
 export CGO_ENABLED := 0
 

@@ -62,7 +62,7 @@ func rows() []row {
 		{
 			name: "agent-size", what: "the agent's executable, the largest of all platforms", open: openSize,
 			figures: []figure{
-				{name: "stripped", unit: "MB", goal: 6.6, atMost: true},
+				{name: "stripped", unit: "MB", goal: 6.7, atMost: true},
 				{name: "gzipped", unit: "MB", goal: 2.8, atMost: true},
 			},
 		},

@@ -18,8 +18,15 @@ import (
 // Flags are what slim agents are built with besides the usual. Go puts the code of errors.New and fmt.Errorf where they
 // are called, which is some 1,500 times and nowhere in a timed section, and the same goes for the other packages here:
 // see docs/decisions/0041. The Makefile has them, too.
-var Flags = []string{"-gcflags=errors=-l", "-gcflags=fmt=-l", "-gcflags=regexp=-l", "-gcflags=regexp/syntax=-l",
-	"-gcflags=encoding/json=-l", "-gcflags=archive/tar=-l", "-gcflags=reflect=-l"}
+var Flags = []string{"-tags=slim", "-gcflags=errors=-l", "-gcflags=fmt=-l", "-gcflags=regexp=-l",
+	"-gcflags=regexp/syntax=-l", "-gcflags=encoding/json=-l", "-gcflags=archive/tar=-l", "-gcflags=reflect=-l",
+	"-gcflags=path/filepath=-l", "-gcflags=net/url=-l", "-gcflags=net/netip=-l", "-gcflags=os=-l",
+	"-gcflags=os/exec=-l", "-gcflags=os/user=-l", "-gcflags=io/fs=-l", "-gcflags=context=-l",
+	"-gcflags=crypto/...=-l", "-gcflags=tare/internal/measure/agent/...=-l",
+	"-gcflags=tare/internal/measure/dbserver=-l", "-gcflags=tare/internal/measure/sysinfo=-l",
+	"-gcflags=tare/internal/measure/fileops=-l", "-gcflags=tare/internal/measure/workload/command=-l",
+	"-gcflags=tare/internal/measure/workload/stack=-l", "-gcflags=tare/internal/sys/nfsd=-l",
+	"-gcflags=tare/internal/sys/proc=-l", "-gcflags=tare/internal/sys/sql/postgres=-l"}
 
 // Store has agent executables: those built into this program (build tag bundle), the program itself for its own
 // platform, and those given by Use. It implements env.Agents and is safe for concurrent use.

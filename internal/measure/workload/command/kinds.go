@@ -24,35 +24,40 @@ func Kinds() []workload.Kind {
 	return []workload.Kind{{
 		Name: "command", Family: "command", WorkUnit: "run", MaxWork: maxRuns,
 		Needs: workload.Needs{FS: true, CPUBound: true},
-		Doc: "Runs your own command line, as hyperfine does. One unit of work is one run. With a shell, the shell's " +
-			"shortest start time is measured just before, recorded, and subtracted from the mean; the samples are " +
-			"not corrected. With prepare or conclude, a trial is one run. With preset or metric, figures that the " +
-			"command prints are reported too, and the first of them decides. Processes that a run leaves behind in " +
-			"its process group are killed after it.",
+		Doc: workload.Doc("Runs your own command line, as hyperfine does. One unit of work is one run. With a shell, " +
+			"the shell's shortest start time is measured just before, recorded, and subtracted from the mean; the " +
+			"samples are not corrected. With prepare or conclude, a trial is one run. With preset or metric, figures " +
+			"that the command prints are reported too, and the first of them decides. Processes that a run leaves " +
+			"behind in its process group are killed after it."),
 		Params: []workload.Param{
-			{Name: "command", Type: workload.Text, Required: true, Doc: "the command line"},
-			{Name: "prepare", Type: workload.Text, Doc: "command line to run before each timed run, not timed"},
-			{Name: "conclude", Type: workload.Text, Doc: "command line to run after each timed run, not timed"},
+			{Name: "command", Type: workload.Text, Required: true, Doc: workload.Doc("the command line")},
+			{Name: "prepare", Type: workload.Text, Doc: workload.Doc("command line to run before each timed run, not " +
+				"timed")},
+			{Name: "conclude", Type: workload.Text, Doc: workload.Doc("command line to run after each timed run, not " +
+				"timed")},
 			{Name: "cleanup", Type: workload.Text,
-				Doc: "command line to run at the end of each trial, even if the trial failed"},
+				Doc: workload.Doc("command line to run at the end of each trial, even if the trial failed")},
 			{Name: "shell", Type: workload.Text, Default: shellDefault,
-				Doc: "default: sh (cmd on Windows); none: no shell, the line is split at spaces, quotes and " +
-					"backslashes work (hyperfine -N); anything else: a shell with its options, to which -c is added"},
-			{Name: "dir", Type: workload.Text, Doc: "working directory; by default one of the work's own, empty " +
-				"before the first trial and kept until the last"},
-			{Name: "input", Type: workload.Text, Doc: "file to use as standard input; by default there is no input"},
-			{Name: "exit", Type: workload.Int, Default: "0", Min: 0, Max: 255, Doc: "exit code of a successful run"},
+				Doc: workload.Doc("default: sh (cmd on Windows); none: no shell, the line is split at spaces, quotes " +
+					"and backslashes work (hyperfine -N); anything else: a shell with its options, to which -c is " +
+					"added")},
+			{Name: "dir", Type: workload.Text, Doc: workload.Doc("working directory; by default one of the work's " +
+				"own, empty before the first trial and kept until the last")},
+			{Name: "input", Type: workload.Text, Doc: workload.Doc("file to use as standard input; by default there " +
+				"is no input")},
+			{Name: "exit", Type: workload.Int, Default: "0", Min: 0, Max: 255, Doc: workload.Doc("exit code of a " +
+				"successful run")},
 			{Name: "timeout", Type: workload.Duration, Default: "10m",
-				Doc: "a run that takes longer is stopped with its process group and fails"},
+				Doc: workload.Doc("a run that takes longer is stopped with its process group and fails")},
 			{Name: "fsync", Type: workload.Bool, Default: "no",
-				Doc: "yes says that the command's figures depend on flushes, as a database's commits do; they are " +
-					"then not compared between environments where a flush means different things"},
+				Doc: workload.Doc("yes says that the command's figures depend on flushes, as a database's commits " +
+					"do; they are then not compared between environments where a flush means different things")},
 			{Name: "preset", Type: workload.Choice, Default: presetNone, Choices: presetNames(),
-				Doc: "program whose output is read for figures: fio (--output-format=json), iperf3 (-J), sysbench, " +
-					"wrk, pgbench"},
-			{Name: "metric", Type: workload.Text, Doc: "figures to read from standard output, one per line: " +
-				"NAME:UNIT:lower|higher:json:/pointer or NAME:UNIT:lower|higher:re:REGEX, where the figure is the " +
-				"first group of the first match"},
+				Doc: workload.Doc("program whose output is read for figures: fio (--output-format=json), iperf3 " +
+					"(-J), sysbench, wrk, pgbench")},
+			{Name: "metric", Type: workload.Text, Doc: workload.Doc("figures to read from standard output, one per " +
+				"line: NAME:UNIT:lower|higher:json:/pointer or NAME:UNIT:lower|higher:re:REGEX, where the figure is " +
+				"the first group of the first match")},
 		},
 		Metrics:    ownMetrics(true),
 		Dynamic:    metricsFor,
@@ -66,14 +71,14 @@ func Kinds() []workload.Kind {
 func ownMetrics(primary bool) []unit.Metric {
 	return []unit.Metric{
 		{Name: "seconds", Unit: "s", Better: unit.Lower, Timed: true, Primary: primary,
-			Doc: "mean time of a run; with a shell, minus the shell's start time"},
+			Doc: workload.Doc("mean time of a run; with a shell, minus the shell's start time")},
 		{Name: "user_seconds", Unit: "s", Better: unit.Lower,
-			Doc: "mean CPU time of a run in user mode, including children it waited for"},
+			Doc: workload.Doc("mean CPU time of a run in user mode, including children it waited for")},
 		{Name: "system_seconds", Unit: "s", Better: unit.Lower,
-			Doc: "mean CPU time of a run in the kernel, including children it waited for"},
+			Doc: workload.Doc("mean CPU time of a run in the kernel, including children it waited for")},
 		{Name: "max_rss_bytes", Unit: "B", Better: unit.Lower,
-			Doc: "largest resident memory of any run; on Linux at least the agent's own, which the kernel counts " +
-				"until the program is loaded"},
+			Doc: workload.Doc("largest resident memory of any run; on Linux at least the agent's own, which the " +
+				"kernel counts until the program is loaded")},
 	}
 }
 

@@ -22,26 +22,27 @@ func buildKind() workload.Kind {
 	run := commandKind()
 	return workload.Kind{
 		Name: "dev.build", Family: "command", WorkUnit: "build", MaxWork: 1, Needs: run.Needs,
-		Doc: "Builds a generated C project with the environment's own make and compiler, which must be installed. " +
-			"One unit is one build from a clean tree; it is cleaned before the clock starts. The program is run " +
-			"afterwards and must print a number that is known in advance. The compiler's version is recorded: if the " +
-			"candidate has another compiler, the result compares the compilers. dev.compile does only the file " +
-			"operations and needs no compiler. With workaround, the timed section includes copying the tree to the " +
-			"environment's own disk with cp, the build there, and copying objects, archive and program back.",
+		Doc: workload.Doc("Builds a generated C project with the environment's own make and compiler, which must be " +
+			"installed. One unit is one build from a clean tree; it is cleaned before the clock starts. The program " +
+			"is run afterwards and must print a number that is known in advance. The compiler's version is recorded: " +
+			"if the candidate has another compiler, the result compares the compilers. dev.compile does only the " +
+			"file operations and needs no compiler. With workaround, the timed section includes copying the tree to " +
+			"the environment's own disk with cp, the build there, and copying objects, archive and program back."),
 		Params: []workload.Param{
-			{Name: "units", Type: workload.Int, Default: "24", Min: 1, Max: 5000, Doc: "C files in the project"},
+			{Name: "units", Type: workload.Int, Default: "24", Min: 1, Max: 5000, Doc: workload.Doc("C files in the " +
+				"project")},
 			{Name: "headers", Type: workload.Int, Default: "64", Min: 1, Max: 999,
-				Doc: "headers in the project; a C file includes 12 of them, and these include others"},
+				Doc: workload.Doc("headers in the project; a C file includes 12 of them, and these include others")},
 			{Name: "functions", Type: workload.Int, Default: "40", Min: 1, Max: 10_000,
-				Doc: "functions in each C file"},
+				Doc: workload.Doc("functions in each C file")},
 			{Name: "jobs", Type: workload.Int, Default: "1", Min: 1, Max: 1024,
-				Doc: "compilers that run at the same time (make -j)"},
+				Doc: workload.Doc("compilers that run at the same time (make -j)")},
 			{Name: "cc", Type: workload.Text, Default: "cc", Required: true,
-				Doc: "the compiler: a program in the environment's PATH, or a path"},
-			{Name: "cflags", Type: workload.Text, Default: "-O1", Doc: "options for the compiler"},
+				Doc: workload.Doc("the compiler: a program in the environment's PATH, or a path")},
+			{Name: "cflags", Type: workload.Text, Default: "-O1", Doc: workload.Doc("options for the compiler")},
 			workaroundParam(),
 			{Name: "timeout", Type: workload.Duration, Default: "10m",
-				Doc: "a build that takes longer is stopped with its process group and fails"},
+				Doc: workload.Doc("a build that takes longer is stopped with its process group and fails")},
 		},
 		Metrics: run.Metrics,
 		Space: func(p workload.Params) int64 {

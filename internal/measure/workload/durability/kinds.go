@@ -16,16 +16,17 @@ import (
 // Kinds lists the kinds of this package.
 func Kinds() []workload.Kind {
 	latency := func(name, doc string, primary bool) unit.Metric {
-		return unit.Metric{Name: name, Unit: "s", Better: unit.Lower, Timed: true, Primary: primary, Doc: doc}
+		return unit.Metric{Name: name, Unit: "s", Better: unit.Lower, Timed: true, Primary: primary,
+			Doc: workload.Doc(doc)}
 	}
 	return []workload.Kind{{
 		Name: "durability.fsync", Family: "file system", WorkUnit: "flush",
-		Doc: "Overwrites 4 KiB of a preallocated file and flushes it to stable storage (fdatasync, if the system has " +
-			"it), again and again. Compare the cost of a flush in an environment with its host: if it costs less in " +
-			"the environment, it does not reach the host's disk.",
+		Doc: workload.Doc("Overwrites 4 KiB of a preallocated file and flushes it to stable storage (fdatasync, if " +
+			"the system has it), again and again. Compare the cost of a flush in an environment with its host: if it " +
+			"costs less in the environment, it does not reach the host's disk."),
 		Params: []workload.Param{
 			{Name: "size", Type: workload.Size, Default: "1MiB", Min: slot, Max: 1 << 30,
-				Doc: "size of the file; its pages are overwritten in turn"},
+				Doc: workload.Doc("size of the file; its pages are overwritten in turn")},
 		},
 		Metrics: []unit.Metric{
 			latency("flush_p50", "median time of a write and its flush", true),

@@ -18,7 +18,7 @@ func seqWrite() workload.Kind {
 		"of bs bytes (fio: rw=write ioengine=psync)."+common,
 		profile{write: true}, "64KiB", []workload.Param{syncParam(), {
 			Name: "create", Type: workload.Bool, Default: "yes",
-			Doc: "yes: write a new file in each trial, so blocks are allocated; no: overwrite in place"}})
+			Doc: workload.Doc("yes: write a new file in each trial, so blocks are allocated; no: overwrite in place")}})
 }
 
 func seqRead() workload.Kind {
@@ -45,9 +45,9 @@ func randWrite() workload.Kind {
 func mixed() workload.Kind {
 	params := append([]workload.Param{
 		{Name: "read_percent", Type: workload.Int, Default: "70", Min: 1, Max: 99,
-			Doc: "percentage of operations that read; the others write"},
+			Doc: workload.Doc("percentage of operations that read; the others write")},
 		{Name: "pattern", Type: workload.Choice, Default: "random", Choices: []string{"random", "sequential"},
-			Doc: "order of the records"},
+			Doc: workload.Doc("order of the records")},
 		syncParam(),
 	}, cacheParams()...)
 	return recordKind("fs.mixed", "Reads and overwrites the records of an existing, fully allocated file. The seed "+
@@ -63,15 +63,15 @@ func cacheParams() []workload.Param {
 		{
 			Name: "cache", Type: workload.Choice, Default: cacheWarm,
 			Choices: []string{cacheWarm, cacheGuestCold, cacheCold, cacheAttr, cacheAsIs},
-			Doc: "state of the page cache before buffered reads, verified before each trial. warm: the whole file " +
-				"was read once and stayed in the page cache; guest-cold: none of it is in the environment's page " +
-				"cache; cold: none of it is in the host's page cache either; attr-expired: read once, then not used " +
-				"until the cached attributes of a shared folder have expired; as-is: no preparation. A cold trial " +
-				"does at most one pass. If the state is not reached, the trial fails",
+			Doc: workload.Doc("state of the page cache before buffered reads, verified before each trial. warm: the " +
+				"whole file was read once and stayed in the page cache; guest-cold: none of it is in the " +
+				"environment's page cache; cold: none of it is in the host's page cache either; attr-expired: read " +
+				"once, then not used until the cached attributes of a shared folder have expired; as-is: no " +
+				"preparation. A cold trial does at most one pass. If the state is not reached, the trial fails"),
 		},
 		{Name: "attr_wait", Type: workload.Duration, Default: "0s",
-			Doc: "waiting time of cache=attr-expired; 0s: 1.1 times the attribute lifetime in the mount's options, " +
-				"or 3 s if they have none"},
+			Doc: workload.Doc("waiting time of cache=attr-expired; 0s: 1.1 times the attribute lifetime in the " +
+				"mount's options, or 3 s if they have none")},
 	}
 }
 
@@ -80,53 +80,55 @@ func syncParam() workload.Param {
 		Name: "fsync", Type: workload.Choice, Default: syncNone,
 		Choices: []string{syncNone, syncEnd, syncEach, syncDataEnd, syncDataEach, syncFullEnd,
 			syncFullEach},
-		Doc: "flush inside the timed section: none; end: fsync after each pass over the file and after the last " +
-			"record; each: after every record; datasync-end, datasync-each: the same with fdatasync; full-end, " +
-			"full-each: the same down to the medium, for which macOS has a call of its own (F_FULLFSYNC); elsewhere " +
-			"fsync does that; engine=mmap uses msync"}
+		Doc: workload.Doc("flush inside the timed section: none; end: fsync after each pass over the file and after " +
+			"the last record; each: after every record; datasync-end, datasync-each: the same with fdatasync; " +
+			"full-end, full-each: the same down to the medium, for which macOS has a call of its own (F_FULLFSYNC); " +
+			"elsewhere fsync does that; engine=mmap uses msync")}
 }
 
 // recordKind makes the table row of a record workload. They differ in profile, default record size and parameters.
 func recordKind(name, doc string, p profile, bs string, extra []workload.Param) workload.Kind {
 	params := []workload.Param{
 		{Name: "size", Type: workload.Size, Default: defaultSize, Min: minRecord, Max: maxFile,
-			Doc: "size of the file"},
+			Doc: workload.Doc("size of the file")},
 		{Name: "bs", Type: workload.Size, Default: bs, Min: minRecord, Max: maxRecord,
-			Doc: "record size: bytes per operation"},
+			Doc: workload.Doc("record size: bytes per operation")},
 		{Name: "direct", Type: workload.Bool, Default: "no",
-			Doc: "bypass the page cache (O_DIRECT, F_NOCACHE, FILE_FLAG_NO_BUFFERING); if the file system cannot do " +
-				"that, the trial fails"},
+			Doc: workload.Doc("bypass the page cache (O_DIRECT, F_NOCACHE, FILE_FLAG_NO_BUFFERING); if the file " +
+				"system cannot do that, the trial fails")},
 		{Name: "data", Type: workload.Choice, Default: fileio.Random, Choices: []string{fileio.Random, fileio.Zero},
-			Doc: "random: incompressible, no page repeated; zero: all zeros, which compressing and thin-provisioned " +
-				"storage does not store"},
+			Doc: workload.Doc("random: incompressible, no page repeated; zero: all zeros, which compressing and " +
+				"thin-provisioned storage does not store")},
 		{Name: "threads", Type: workload.Int, Default: "1", Min: 1, Max: 256,
-			Doc: "number of threads"},
+			Doc: workload.Doc("number of threads")},
 		{Name: "files", Type: workload.Choice, Default: "shared", Choices: []string{"shared", "own"},
-			Doc: "shared: the threads divide the records of one file; own: each thread has a file of the full size"},
+			Doc: workload.Doc("shared: the threads divide the records of one file; own: each thread has a file of " +
+				"the full size")},
 		{
 			Name: "engine", Type: workload.Choice, Default: enginePsync,
 			Choices: []string{enginePsync, engineRing, engineMmap, engineAuto},
-			Doc: "psync: one system call per operation; io_uring: qd operations in flight (Linux); mmap: copies to " +
-				"and from mapped memory; auto: io_uring if qd is above 1 and the kernel allows it, else qd threads " +
-				"with a warning",
+			Doc: workload.Doc("psync: one system call per operation; io_uring: qd operations in flight (Linux); " +
+				"mmap: copies to and from mapped memory; auto: io_uring if qd is above 1 and the kernel allows it, " +
+				"else qd threads with a warning"),
 		},
 		{Name: "qd", Type: workload.Int, Default: "1", Min: 1, Max: 4096,
-			Doc: "queue depth: operations that each thread keeps in flight"},
+			Doc: workload.Doc("queue depth: operations that each thread keeps in flight")},
 		{Name: "pages", Type: workload.Choice, Default: string(fileio.OrdinaryPages), Choices: fileio.PagesChoices,
-			Doc: fileio.PagesDoc},
+			Doc: workload.Doc(fileio.PagesDoc)},
 		{Name: "latency", Type: workload.Bool, Default: "no",
-			Doc: "time every operation and report percentiles; adds one clock reading per operation"},
+			Doc: workload.Doc("time every operation and report percentiles; adds one clock reading per operation")},
 	}
 	metrics := []unit.Metric{
 		{Name: "ops_per_second", Unit: "ops/s", Better: unit.Higher, Timed: true, Primary: p.random,
-			Doc: "records per second (IOPS); one operation moves bs bytes"},
+			Doc: workload.Doc("records per second (IOPS); one operation moves bs bytes")},
 		{Name: "mib_per_second", Unit: "MiB/s", Better: unit.Higher, Timed: true, Primary: !p.random,
-			Doc: "bytes read or written per second, in units of 1,048,576"},
+			Doc: workload.Doc("bytes read or written per second, in units of 1,048,576")},
 	}
 	return workload.Kind{
-		Name: name, Family: "file system", Doc: doc, Params: append(params, extra...), WorkUnit: "operation",
-		Needs:   workload.Needs{FS: true, CPUBound: true}, // most of a buffered operation is the kernel's work
-		Metrics: metrics,
+		Name: name, Family: "file system", Doc: workload.Doc(doc), Params: append(params, extra...),
+		WorkUnit: "operation",
+		Needs:    workload.Needs{FS: true, CPUBound: true}, // most of a buffered operation is the kernel's work
+		Metrics:  metrics,
 		Dynamic: func(params workload.Params) []unit.Metric {
 			if !params.Bool("latency") {
 				return metrics
@@ -160,7 +162,7 @@ func latencyMetrics(split bool) (ms []unit.Metric) {
 	for _, q := range quantiles {
 		add := func(prefix, which string) {
 			ms = append(ms, unit.Metric{Name: prefix + q.name, Unit: "us", Better: unit.Lower, Timed: true,
-				Tail: q.tail, Doc: q.doc + which + ", from a histogram of 128 steps per power of two"})
+				Tail: q.tail, Doc: workload.Doc(q.doc + which + ", from a histogram of 128 steps per power of two")})
 		}
 		add("", "")
 		if split && q.split {

@@ -32,9 +32,8 @@ func needs() workload.Needs { return workload.Needs{Peer: true, CPUBound: true, 
 
 // serverParam is the way to another end than the run's peer.
 func serverParam() workload.Param {
-	return workload.Param{Name: "server", Type: workload.Text, Doc: "an iperf3 server in the place of the run's " +
-		"peer: " +
-		"its numeric address as the environment sees it, with a port unless it is 5201"}
+	return workload.Param{Name: "server", Type: workload.Text, Doc: workload.Doc("an iperf3 server in the place of " +
+		"the run's peer: its numeric address as the environment sees it, with a port unless it is 5201")}
 }
 
 func atServer(p workload.Params) bool { return p["server"] != "" }
@@ -61,12 +60,13 @@ var (
 func (c cost) metrics() []unit.Metric {
 	return []unit.Metric{
 		{Name: "client_cpu_" + c.metric, Unit: c.unit, Better: unit.Lower,
-			Doc: "CPU time of the client process per " + c.per + ", including time in the kernel"},
+			Doc: workload.Doc("CPU time of the client process per " + c.per + ", including time in the kernel")},
 		{Name: "peer_cpu_" + c.metric, Unit: c.unit, Better: unit.Lower,
-			Doc: "CPU time of the peer process on the controller's machine per " + c.per},
+			Doc: workload.Doc("CPU time of the peer process on the controller's machine per " + c.per)},
 		{Name: "host_cpu_" + c.metric, Unit: c.unit, Better: unit.Lower,
-			Doc: "CPU time on the controller's machine of the environment's own processes, such as QEMU with its " +
-				"virtual processors, per " + c.per + "; only where the driver knows them"},
+			Doc: workload.Doc("CPU time on the controller's machine of the environment's own processes, such as " +
+				"QEMU with its " +
+				"virtual processors, per " + c.per + "; only where the driver knows them")},
 	}
 }
 
@@ -78,29 +78,31 @@ func (c cost) host(used time.Duration, work int64) (metric string, v float64) {
 func stream() workload.Kind {
 	return workload.Kind{
 		Name: "net.stream", Family: "network", WorkUnit: "MiB", MaxWork: 1 << 30, // the peer's limit
-		Doc: "Sends bytes over TCP and stops the clock when the receiver has all of them. " + theOtherEnd + " " +
+		Doc: workload.Doc("Sends bytes over TCP and stops the clock when the receiver has all of them. " +
+			"" + theOtherEnd + " " +
 			"direction=up sends from the environment to it (as iperf3 does), down in the other direction (iperf3 " +
 			"-R), both at once (--bidir): then each direction has half of the bytes. Each stream is a connection " +
 			"with a thread at each end and has an equal share of the bytes. The connections are made before the " +
 			"clock starts. With server the other end is stock iperf3 -s: the clock also spans the start of the test, " +
 			"and the CPU time at the other end is what iperf3 says. The round trip and the window are those of the " +
-			"senders; on Linux, the state retransmits is the number of segments that were sent again.",
+			"senders; on Linux, the state retransmits is the number of segments that were sent again."),
 		Params: []workload.Param{
 			{Name: "direction", Type: workload.Choice, Default: "up", Choices: []string{"up", "down", "both"},
-				Doc: "up: the environment sends; down: it receives; both: it does both at once"},
+				Doc: workload.Doc("up: the environment sends; down: it receives; both: it does both at once")},
 			{Name: "streams", Type: workload.Int, Default: "1", Min: 1, Max: maxStreams,
-				Doc: "connections at the same time, in each direction"},
+				Doc: workload.Doc("connections at the same time, in each direction")},
 			{Name: "block", Type: workload.Size, Default: "128KiB", Min: 1, Max: netpeer.MaxBlock,
-				Doc: "bytes per read or write"},
+				Doc: workload.Doc("bytes per read or write")},
 			serverParam(),
 		},
 		Metrics: append([]unit.Metric{
 			{Name: "throughput", Unit: "MiB/s", Better: unit.Higher, Timed: true, Primary: true,
-				Doc: "bytes received per second over all streams"},
+				Doc: workload.Doc("bytes received per second over all streams")},
 			{Name: "tcp_rtt", Unit: "ns", Better: unit.Lower,
-				Doc: "round trip as the senders' kernels smooth it (TCP_INFO), at the end; only on Linux"},
+				Doc: workload.Doc("round trip as the senders' kernels smooth it (TCP_INFO), at the end; only on " +
+					"Linux")},
 			{Name: "tcp_window", Unit: "segments", Better: unit.Higher,
-				Doc: "congestion window of the senders (TCP_INFO), at the end; only on Linux"},
+				Doc: workload.Doc("congestion window of the senders (TCP_INFO), at the end; only on Linux")},
 		}, perGiB.metrics()...),
 		Needs: needs(), HostCPU: perGiB.host, Peerless: atServer,
 		New: newStreams,
@@ -111,29 +113,33 @@ func udp() workload.Kind {
 	metrics := func(paced bool) []unit.Metric {
 		m := []unit.Metric{
 			{Name: "jitter", Unit: "ns", Better: unit.Lower, Timed: true, Primary: paced,
-				Doc: "mean change of the time on the way from one datagram to the next, as RFC 3550 smooths it"},
-			{Name: "arrived", Unit: "%", Better: unit.Higher, Doc: "share of the datagrams that were received"},
+				Doc: workload.Doc("mean change of the time on the way from one datagram to the next, as RFC 3550 " +
+					"smooths it")},
+			{Name: "arrived", Unit: "%", Better: unit.Higher, Doc: workload.Doc("share of the datagrams that were " +
+				"received")},
 		}
 		if !paced {
 			m = append([]unit.Metric{{Name: "datagrams_per_second", Unit: "datagrams/s", Better: unit.Higher,
-				Timed: true, Primary: true, Doc: "datagrams received per second; only without a rate"}}, m...)
+				Timed: true, Primary: true, Doc: workload.Doc("datagrams received per second; only without a " +
+					"rate")}}, m...)
 		}
 		return append(m, perDatagram.metrics()...)
 	}
 	return workload.Kind{
 		Name: "net.udp", Family: "network", WorkUnit: "datagram", MaxWork: 1 << 40,
-		Doc: "Sends numbered datagrams over UDP, each with one system call, and counts at the receiver which arrive " +
+		Doc: workload.Doc("Sends numbered datagrams over UDP, each with one system call, and counts at the receiver " +
+			"which arrive " +
 			"(as iperf3 -u does). " + theOtherEnd + " Without a rate the sender sends as fast as it can, and the " +
 			"figure is how many datagrams per second arrive; with a rate, jitter decides. The clock stops when the " +
 			"receiver has told the sender what came. The states lost and reordered count datagrams; a reordered one " +
-			"came after one with a higher number.",
+			"came after one with a higher number."),
 		Params: []workload.Param{
 			{Name: "direction", Type: workload.Choice, Default: "up", Choices: []string{"up", "down"},
-				Doc: "up: the environment sends; down: it receives"},
+				Doc: workload.Doc("up: the environment sends; down: it receives")},
 			{Name: "size", Type: workload.Size, Default: "64B", Min: netpeer.MinDatagram, Max: netpeer.MaxDatagram,
-				Doc: "bytes of a datagram without headers"},
+				Doc: workload.Doc("bytes of a datagram without headers")},
 			{Name: "rate", Type: workload.Int, Default: "0", Min: 0, Max: 10e6,
-				Doc: "datagrams per second; 0: as fast as the sender can"},
+				Doc: workload.Doc("datagrams per second; 0: as fast as the sender can")},
 			serverParam(),
 		},
 		Metrics: metrics(false),
@@ -146,20 +152,22 @@ func udp() workload.Kind {
 func underLoad() workload.Kind {
 	latency := func(name, doc string, primary, tail bool) unit.Metric {
 		return unit.Metric{Name: name, Unit: "ns", Better: unit.Lower, Timed: true, Primary: primary, Tail: tail,
-			Doc: doc}
+			Doc: workload.Doc(doc)}
 	}
 	return workload.Kind{
 		Name: "net.loaded", Family: "network", WorkUnit: "round trip",
-		Doc: "Makes round trips over TCP as net.rr does on one connection, first with nothing else to do, then as " +
+		Doc: workload.Doc("Makes round trips over TCP as net.rr does on one connection, first with nothing else to " +
+			"do, then as " +
 			"many while streams run beside it as in net.stream: what a queue in between costs everybody else. " +
-			theOtherEnd + " The streams run for 0.3 s before the first round trip under load.",
+			theOtherEnd + " The streams run for 0.3 s before the first round trip under load."),
 		Params: []workload.Param{
 			{Name: "direction", Type: workload.Choice, Default: "up", Choices: []string{"up", "down", "both"},
-				Doc: "of the streams: up: the environment sends; down: it receives; both: it does both at once"},
+				Doc: workload.Doc("of the streams: up: the environment sends; down: it receives; both: it does both " +
+					"at once")},
 			{Name: "streams", Type: workload.Int, Default: "1", Min: 1, Max: maxStreams,
-				Doc: "streams at the same time, in each direction"},
+				Doc: workload.Doc("streams at the same time, in each direction")},
 			{Name: "size", Type: workload.Size, Default: "1B", Min: 1, Max: netpeer.MaxMessage,
-				Doc: "bytes of a message, in each direction"},
+				Doc: workload.Doc("bytes of a message, in each direction")},
 		},
 		Metrics: append([]unit.Metric{
 			latency("latency_p50", "median time of a round trip under load", true, false),
@@ -169,9 +177,11 @@ func underLoad() workload.Kind {
 			latency("idle_p50", "median time of a round trip without load", false, false),
 			latency("idle_p90", "90th percentile of it", false, false),
 			latency("idle_p99", "99th percentile of it", false, true),
-			{Name: "over_idle_p50", Unit: "x", Better: unit.Lower, Doc: "latency_p50 over idle_p50"},
-			{Name: "over_idle_p99", Unit: "x", Better: unit.Lower, Tail: true, Doc: "latency_p99 over idle_p99"},
-			{Name: "load", Unit: "MiB/s", Better: unit.Higher, Timed: true, Doc: "throughput of the streams"},
+			{Name: "over_idle_p50", Unit: "x", Better: unit.Lower, Doc: workload.Doc("latency_p50 over idle_p50")},
+			{Name: "over_idle_p99", Unit: "x", Better: unit.Lower, Tail: true, Doc: workload.Doc("latency_p99 over " +
+				"idle_p99")},
+			{Name: "load", Unit: "MiB/s", Better: unit.Higher, Timed: true, Doc: workload.Doc("throughput of the " +
+				"streams")},
 		}, perRoundTrip.metrics()...),
 		Needs: needs(), HostCPU: perRoundTrip.host,
 		New: newLoaded,
@@ -180,23 +190,24 @@ func underLoad() workload.Kind {
 
 func roundTrip() workload.Kind {
 	latency := func(name, doc string, tail bool) unit.Metric {
-		return unit.Metric{Name: name, Unit: "ns", Better: unit.Lower, Timed: true, Tail: tail, Doc: doc}
+		return unit.Metric{Name: name, Unit: "ns", Better: unit.Lower, Timed: true, Tail: tail, Doc: workload.Doc(doc)}
 	}
 	return workload.Kind{
 		Name: "net.rr", Family: "network", WorkUnit: "round trip",
-		Doc: "Sends a message over TCP, waits until the peer has sent it back, and sends the next (as netperf's " +
+		Doc: workload.Doc("Sends a message over TCP, waits until the peer has sent it back, and sends the next (as " +
+			"netperf's " +
 			"TCP_RR does, with one message in flight on each connection). " + theOtherEnd + " TCP_NODELAY is set on " +
 			"both ends. The first byte of each message is a count that must be returned. The clock is read once per " +
-			"round trip.",
+			"round trip."),
 		Params: []workload.Param{
 			{Name: "size", Type: workload.Size, Default: "1B", Min: 1, Max: netpeer.MaxMessage,
-				Doc: "bytes of a message, in each direction"},
+				Doc: workload.Doc("bytes of a message, in each direction")},
 			{Name: "connections", Type: workload.Int, Default: "1", Min: 1, Max: maxConnections,
-				Doc: "connections, each with a thread at each end"},
+				Doc: workload.Doc("connections, each with a thread at each end")},
 		},
 		Metrics: append([]unit.Metric{
 			{Name: "round_trips_per_second", Unit: "round trips/s", Better: unit.Higher, Timed: true, Primary: true,
-				Doc: "round trips per second over all connections"},
+				Doc: workload.Doc("round trips per second over all connections")},
 			latency("latency_p50", "median time of a round trip", false),
 			latency("latency_p90", "90th percentile of the time of a round trip", false),
 			latency("latency_p99", "99th percentile of the time of a round trip", true),
@@ -212,12 +223,13 @@ func roundTrip() workload.Kind {
 func connect() workload.Kind {
 	return workload.Kind{
 		Name: "net.connect", Family: "network", WorkUnit: "connection",
-		Doc: fmt.Sprintf("Makes a TCP connection, sends a greeting of 40 bytes, receives one byte, closes it, and "+
+		Doc: workload.Doc(fmt.Sprintf("Makes a TCP connection, sends a greeting of 40 bytes, receives one byte, "+
+			"closes it, and "+
 			"makes the next (as netperf's TCP_CRR does). %s ", theOtherEnd) +
-			"It resets the connection after the client has closed it, so that no port stays in TIME_WAIT.",
+			"It resets the connection after the client has closed it, so that no port stays in TIME_WAIT."),
 		Metrics: append([]unit.Metric{
 			{Name: "connections_per_second", Unit: "connections/s", Better: unit.Higher, Timed: true, Primary: true,
-				Doc: "connections made, used and closed per second"},
+				Doc: workload.Doc("connections made, used and closed per second")},
 		}, perConnection.metrics()...),
 		Needs: needs(), HostCPU: perConnection.host,
 		New: func(workload.Params) (workload.Trial, error) { return &connections{}, nil },

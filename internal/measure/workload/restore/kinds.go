@@ -33,30 +33,32 @@ func kind() workload.Kind {
 	return workload.Kind{
 		Name: "restore", Family: "file system", WorkUnit: "restore", MaxWork: 1,
 		Needs: workload.Needs{FS: true, CPUBound: true},
-		Doc: "Restores a generated backup of a forum in stages: it verifies files named by their MD5 digests, " +
-			"unpacks two tar.bz2 trees, merges a full SQL dump with two later streams by key, loads the result into " +
-			"a private PostgreSQL, and flushes everything to stable storage. One unit is one restore. Files, rows " +
-			"and checksums are afterwards compared with those of the generator. The backup is made once per session " +
-			"and not timed. With load=none the merged dump is written to a file and flushed, and nothing needs to be " +
-			"installed.",
+		Doc: workload.Doc("Restores a generated backup of a forum in stages: it verifies files named by their MD5 " +
+			"digests, unpacks two tar.bz2 trees, merges a full SQL dump with two later streams by key, loads the " +
+			"result into a private PostgreSQL, and flushes everything to stable storage. One unit is one restore. " +
+			"Files, rows and checksums are afterwards compared with those of the generator. The backup is made once " +
+			"per session and not timed. With load=none the merged dump is written to a file and flushed, and nothing " +
+			"needs to be installed."),
 		Params: []workload.Param{
 			{Name: "size", Type: workload.Size, Default: "16MiB", Min: 1 << 20, Max: 64 << 30,
-				Doc: "unpacked size of the backup, half of it the database, half files; generating it takes about a " +
-					"second per 2 MiB, once per session"},
+				Doc: workload.Doc("unpacked size of the backup, half of it the database, half files; generating it " +
+					"takes about a second per 2 MiB, once per session")},
 			{Name: "load", Type: workload.Choice, Default: loadNone, Choices: []string{loadNone, loadPostgreSQL},
-				Doc: "none: write the merged dump to a file; postgresql: load it into a server that is started for " +
-					"the trial from the environment's own programs, on a copy of a data directory that initdb makes " +
-					"once per session"},
+				Doc: workload.Doc("none: write the merged dump to a file; postgresql: load it into a server that is " +
+					"started for the trial from the environment's own programs, on a copy of a data directory that " +
+					"initdb makes once per session")},
 			{Name: "tools", Type: workload.Choice, Default: own, Choices: []string{own, environment},
-				Doc: "own: tare decompresses and loads, with the same code everywhere; environment: the " +
-					"environment's bzip2 and psql do"},
+				Doc: workload.Doc("own: tare decompresses and loads, with the same code everywhere; environment: the " +
+					"environment's bzip2 and psql do")},
 			{Name: "threads", Type: workload.Int, Default: "0", Min: 0, Max: 64,
-				Doc: "threads with which tare decompresses, 0 for one per processor; the program bzip2 uses one"},
+				Doc: workload.Doc("threads with which tare decompresses, 0 for one per processor; the program bzip2 " +
+					"uses one")},
 			{Name: "cache", Type: workload.Choice, Default: cacheWarm, Choices: []string{cacheWarm, cacheCold},
-				Doc: "cold: the backup's pages are first dropped from the environment's page cache, but not from " +
-					"that of a host below it"},
+				Doc: workload.Doc("cold: the backup's pages are first dropped from the environment's page cache, but " +
+					"not from that of a host below it")},
 			{Name: "postgres", Type: workload.Text, Default: "",
-				Doc: "folder of PostgreSQL's programs (initdb, postgres); empty: the newest in the usual folders"},
+				Doc: workload.Doc("folder of PostgreSQL's programs (initdb, postgres); empty: the newest in the " +
+					"usual folders")},
 		},
 		Metrics: metrics(true),
 		Dynamic: func(p workload.Params) []unit.Metric { return metrics(p["load"] != loadNone) },
@@ -78,7 +80,7 @@ const (
 
 func metrics(load bool) []unit.Metric {
 	all := []unit.Metric{{Name: "seconds", Unit: "s", Better: unit.Lower, Timed: true, Primary: true,
-		Doc: "time of a whole restore"}}
+		Doc: workload.Doc("time of a whole restore")}}
 	for _, s := range []struct{ name, doc, bytes string }{
 		{stageVerify, "comparing the backup's files with their digests", "compressed bytes read"},
 		{stageUnpack, "unpacking the trees", "bytes of files written"},
@@ -90,15 +92,16 @@ func metrics(load bool) []unit.Metric {
 			continue
 		}
 		all = append(all, unit.Metric{Name: s.name + "_seconds", Unit: "s", Better: unit.Lower, Timed: true,
-			Doc: "time of " + s.doc},
+			Doc: workload.Doc("time of " + s.doc)},
 			unit.Metric{Name: s.name + "_cpu_seconds", Unit: "s", Better: unit.Lower,
-				Doc: "CPU time of " + s.doc + ", of tare and the programs it started"})
+				Doc: workload.Doc("CPU time of " + s.doc + ", of tare and the programs it started")})
 		if s.bytes != "" {
 			all = append(all, unit.Metric{Name: s.name + "_bytes_per_second", Unit: "B/s", Better: unit.Higher,
-				Timed: true, Doc: s.bytes + " per second"})
+				Timed: true, Doc: workload.Doc(s.bytes + " per second")})
 		}
 		all = append(all, unit.Metric{Name: s.name + "_io_per_second", Unit: "ops/s", Better: unit.Higher, Timed: true,
-			Doc: "reads and writes that the disk completed per second, including those of other programs"})
+			Doc: workload.Doc("reads and writes that the disk completed per second, including those of other " +
+				"programs")})
 	}
 	return slices.Clip(all)
 }

@@ -27,23 +27,25 @@ func oltpKind() workload.Kind {
 	return workload.Kind{
 		Name: "sql.oltp", Family: "database", WorkUnit: "transaction", SameWork: true,
 		Needs: workload.Needs{FS: true, CPUBound: true},
-		Doc: "Runs the transactions of sysbench's OLTP scripts, with their statements and tables, on a database " +
-			"server. One unit of work is one transaction. The server is the environment's own MariaDB, MySQL or " +
-			"PostgreSQL, which tare starts once for the session with its own data directory and socket and loads " +
-			"with data that depends on the run's seed only; with address, it is a server of yours. Each lane is a " +
-			"connection with a thread and begins its next transaction when the last is complete. What a transaction " +
-			"does depends on its number only, so that the work is the same with any number of lanes. A transaction " +
-			"that the server ends because of a conflict with another is repeated. With mixes that only read, all " +
-			"results are compared by their checksums.",
+		Doc: workload.Doc("Runs the transactions of sysbench's OLTP scripts, with their statements and tables, on a " +
+			"database server. One unit of work is one transaction. The server is the environment's own MariaDB, " +
+			"MySQL or PostgreSQL, which tare starts once for the session with its own data directory and socket and " +
+			"loads with data that depends on the run's seed only; with address, it is a server of yours. Each lane " +
+			"is a connection with a thread and begins its next transaction when the last is complete. What a " +
+			"transaction does depends on its number only, so that the work is the same with any number of lanes. A " +
+			"transaction that the server ends because of a conflict with another is repeated. With mixes that only " +
+			"read, all results are compared by their checksums."),
 		Params: slices.Concat(serverParams(), []workload.Param{
-			{Name: "tables", Type: workload.Int, Default: "1", Min: 1, Max: 1000, Doc: "number of tables"},
+			{Name: "tables", Type: workload.Int, Default: "1", Min: 1, Max: 1000, Doc: workload.Doc("number of " +
+				"tables")},
 			{Name: "rows", Type: workload.Int, Default: "10000", Min: 1, Max: 1_000_000_000,
-				Doc: "rows of each table, some 300 bytes each"},
+				Doc: workload.Doc("rows of each table, some 300 bytes each")},
 		}, mixParams(), []workload.Param{
 			{Name: "rand", Type: workload.Choice, Default: randSpecial, Choices: []string{randSpecial, randUniform},
-				Doc: "how rows are chosen; special: three of four from the hundredth in the middle of a table"},
+				Doc: workload.Doc("how rows are chosen; special: three of four from the hundredth in the middle of a " +
+					"table")},
 			{Name: "prepared", Type: workload.Bool, Default: "no",
-				Doc: "yes: prepare the statements before the trial; no: send them as text"},
+				Doc: workload.Doc("yes: prepare the statements before the trial; no: send them as text")},
 			lanesParam("connections, each with a thread: a number, or 2x for twice the processors"),
 		}),
 		Metrics:   oltpMetrics(true),
@@ -71,11 +73,11 @@ const oltpFormat = 1
 // oltpMetrics are the kind's figures. The server's CPU time is known if the server is tare's own.
 func oltpMetrics(private bool) []unit.Metric {
 	lower := func(name, of string, timed, tail bool, doc string) unit.Metric {
-		return unit.Metric{Name: name, Unit: of, Better: unit.Lower, Timed: timed, Tail: tail, Doc: doc}
+		return unit.Metric{Name: name, Unit: of, Better: unit.Lower, Timed: timed, Tail: tail, Doc: workload.Doc(doc)}
 	}
 	all := []unit.Metric{
 		{Name: "transactions_per_second", Unit: "transactions/s", Better: unit.Higher, Timed: true, Primary: true,
-			Doc: "transactions per second over all lanes"},
+			Doc: workload.Doc("transactions per second over all lanes")},
 		lower("latency_p50", "ns", true, false, "median time of a transaction"),
 		lower("latency_p99", "ns", true, true, "99th percentile of the time of a transaction"),
 		lower("client_cpu_us_per_transaction", "us", false, false,

@@ -22,7 +22,7 @@ type opInfo struct {
 // opTable lists the operations in the order in which a round does them.
 func opTable() []opInfo {
 	metric := func(name, unitName, doc string) unit.Metric {
-		return unit.Metric{Name: name, Unit: unitName, Better: unit.Lower, Timed: true, Doc: doc}
+		return unit.Metric{Name: name, Unit: unitName, Better: unit.Lower, Timed: true, Doc: workload.Doc(doc)}
 	}
 	return []opInfo{
 		{"null", metric("null_ns", "ns", "time of one getppid system call"), 1, 20_000},
@@ -49,14 +49,15 @@ func Kinds() []workload.Kind {
 	return []workload.Kind{{
 		Name:   "syscall",
 		Family: "kernel",
-		Doc: "Measures basic operations of the Linux kernel from one thread bound to one processor. A round does " +
-			"each operation a fixed number of times; each operation is timed separately. null is getppid; switch " +
-			"sends one byte to a process on the same processor and back, and counts half of that time, which " +
+		Doc: workload.Doc("Measures basic operations of the Linux kernel from one thread bound to one processor. A " +
+			"round does each operation a fixed number of times; each operation is timed separately. null is getppid; " +
+			"switch sends one byte to a process on the same processor and back, and counts half of that time, which " +
 			"includes one write and one read (as lmbench's lat_ctx with two processes does); forkexec is clone with " +
 			"CLONE_VFORK, execve of a static program of some 200 bytes, exit and wait4; fault is the first write to " +
-			"a page; mmap maps and unmaps 64 KiB.",
+			"a page; mmap maps and unmaps 64 KiB."),
 		Params: []workload.Param{
-			{Name: "op", Type: workload.Choice, Default: "all", Choices: choices, Doc: "one operation, or all"},
+			{Name: "op", Type: workload.Choice, Default: "all", Choices: choices, Doc: workload.Doc("one operation, " +
+				"or all")},
 		},
 		Metrics: metricsFor("all"),
 		Dynamic: func(p workload.Params) []unit.Metric { return metricsFor(p["op"]) },

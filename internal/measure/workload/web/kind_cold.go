@@ -18,7 +18,7 @@ var coldHooks = []string{"stop", "clear", "restart", "proof"}
 // coldSiteParams are the parameters of http.cold for a server of the user's.
 func coldSiteParams() []workload.Param {
 	text := func(name, doc string) workload.Param {
-		return workload.Param{Name: name, Type: workload.Text, Doc: doc}
+		return workload.Param{Name: name, Type: workload.Text, Doc: workload.Doc(doc)}
 	}
 	return []workload.Param{
 		text("url", "page on your own server, http://ADDRESS[:PORT]/PATH as the environment sees it, or with a name "+
@@ -30,10 +30,10 @@ func coldSiteParams() []workload.Param {
 		text("ready", "path on the server that answers when it is ready; by default it is ready when it takes a "+
 			"connection. Not the page itself, which would then be warm"),
 		{Name: "ready-status", Type: workload.Int, Default: "200", Min: 100, Max: 599,
-			Doc: "status of that answer"},
+			Doc: workload.Doc("status of that answer")},
 		text("ready-match", "a regular expression that it must match"),
 		{Name: "ready-timeout", Type: workload.Duration, Default: "1m",
-			Doc: "if the server is not ready after this time, the trial fails"},
+			Doc: workload.Doc("if the server is not ready after this time, the trial fails")},
 		text("files", "files or directories of the environment, with commas between them, that must not be in its "+
 			"page "+
 			"cache when the page is asked for, such as the site's code; with cache=cold and none, the whole page "+
@@ -44,17 +44,17 @@ func coldSiteParams() []workload.Param {
 			"page that prints opcache_get_status()"),
 		text("proof-match", "a regular expression that this answer must match"),
 		{Name: "hook-timeout", Type: workload.Duration, Default: "2m",
-			Doc: "a command line that has not ended after this time is stopped, and the trial fails"},
-		{Name: "shell", Type: workload.Text, Default: "default", Doc: "what runs the command lines: default: sh; " +
-			"none: " +
-			"no shell, the line is split at spaces, quotes and backslashes work; anything else: a shell with its " +
-			"options, to which -c is added"},
-		{Name: "expect_status", Type: workload.Int, Default: "200", Min: 200, Max: 599, Doc: "the page's status"},
+			Doc: workload.Doc("a command line that has not ended after this time is stopped, and the trial fails")},
+		{Name: "shell", Type: workload.Text, Default: "default", Doc: workload.Doc("what runs the command lines: " +
+			"default: sh; none: no shell, the line is split at spaces, quotes and backslashes work; anything else: a " +
+			"shell with its options, to which -c is added")},
+		{Name: "expect_status", Type: workload.Int, Default: "200", Min: 200, Max: 599, Doc: workload.Doc("the " +
+			"page's status")},
 		text("match", "a regular expression that the page must match, so that an error page with status 200 is none"),
 		{Name: "verify", Type: workload.Choice, Default: verifyBody, Choices: []string{verifyBody, verifyStatus},
-			Doc: "body: the page must be the same each time and in all targets, without dates, times, tokens and " +
-				"what " +
-				"mask matches; status: it may differ. Of the environment's nginx, the body is always checked"},
+			Doc: workload.Doc("body: the page must be the same each time and in all targets, without dates, times, " +
+				"tokens and what mask matches; status: it may differ. Of the environment's nginx, the body is always " +
+				"checked")},
 		text("mask", "a regular expression for what the page has that differs each time"),
 		text("cookie", "source of the Cookie header's value: file:PATH or env:NAME in the environment; it is kept "+
 			"secret"),
@@ -149,7 +149,8 @@ func coldTime(p workload.Params) time.Duration {
 // coldMetrics are the figures. The server's CPU time is known if the server is the trial's own.
 func coldMetrics(p workload.Params) []unit.Metric {
 	seconds := func(name, doc string, primary bool) unit.Metric {
-		return unit.Metric{Name: name, Unit: "s", Better: unit.Lower, Timed: true, Primary: primary, Doc: doc}
+		return unit.Metric{Name: name, Unit: "s", Better: unit.Lower, Timed: true, Primary: primary,
+			Doc: workload.Doc(doc)}
 	}
 	ms := []unit.Metric{
 		seconds("first_seconds", "mean time of the first response, from opening the connection to the last byte", true),
@@ -160,7 +161,7 @@ func coldMetrics(p workload.Params) []unit.Metric {
 	}
 	if p["url"] == "" {
 		ms = append(ms, unit.Metric{Name: "server_cpu_us", Unit: "us", Better: unit.Lower, Timed: true,
-			Doc: "CPU time of the server for the request, if the system reports it"})
+			Doc: workload.Doc("CPU time of the server for the request, if the system reports it")})
 	}
 	return ms
 }

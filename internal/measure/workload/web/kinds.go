@@ -35,69 +35,70 @@ func Kinds() []workload.Kind {
 
 func sizeParam() workload.Param {
 	return workload.Param{Name: "size", Type: workload.Size, Default: "16KiB", Min: 1, Max: maxPage,
-		Doc: "size of the page that nginx serves: a file of incompressible data from the seed"}
+		Doc: workload.Doc("size of the page that nginx serves: a file of incompressible data from the seed")}
 }
 
 func timeoutParam() workload.Param {
 	return workload.Param{Name: "timeout", Type: workload.Duration, Default: "30s",
-		Doc: "if a response is not complete after this time, the trial fails"}
+		Doc: workload.Doc("if a response is not complete after this time, the trial fails")}
 }
 
 func connectionsParam(most int64) workload.Param {
 	return workload.Param{Name: "connections", Type: workload.Int, Default: "2", Min: 1, Max: most,
-		Doc: "number of connections"}
+		Doc: workload.Doc("number of connections")}
 }
 
 func threadsParam() workload.Param {
 	return workload.Param{Name: "threads", Type: workload.Int, Default: "1", Min: 1, Max: maxThreads,
-		Doc: "threads of the client, over which the connections are divided"}
+		Doc: workload.Doc("threads of the client, over which the connections are divided")}
 }
 
 func keepaliveParam() workload.Param {
 	return workload.Param{Name: "keepalive", Type: workload.Bool, Default: "yes",
-		Doc: "yes: keep connections open; no: open a connection for each request, which is part of its latency"}
+		Doc: workload.Doc("yes: keep connections open; no: open a connection for each request, which is part of its " +
+			"latency")}
 }
 
 func urlParam() workload.Param {
-	return workload.Param{Name: "url", Type: workload.Text, Doc: "page on your own server, " +
+	return workload.Param{Name: "url", Type: workload.Text, Doc: workload.Doc("page on your own server, " +
 		"http://ADDRESS[:PORT]/PATH as the environment sees it, or with a name from its /etc/hosts; or a page of the " +
 		"environment's stack: stack:/PATH by Apache, stack-nginx:/PATH, stack-varnish:/PATH, and stack:@front, " +
-		"@heavy and @other for its own pages; by default the environment's nginx is started"}
+		"@heavy and @other for its own pages; by default the environment's nginx is started")}
 }
 
 func statusParam() workload.Param {
 	return workload.Param{Name: "expect_status", Type: workload.Int, Default: "200", Min: 200, Max: 599,
-		Doc: "the status that each response must have"}
+		Doc: workload.Doc("the status that each response must have")}
 }
 
 func cookieParam() workload.Param {
-	return workload.Param{Name: "cookie", Type: workload.Text, Doc: "source of the Cookie header's value, such as a " +
-		"login session: file:PATH or env:NAME in the environment; the value never appears in a plan, log or " +
-		"result. With a stack, user is its user who has logged in"}
+	return workload.Param{Name: "cookie", Type: workload.Text, Doc: workload.Doc("source of the Cookie header's " +
+		"value, such as a login session: file:PATH or env:NAME in the environment; the value never appears in a " +
+		"plan, log or result. With a stack, user is its user who has logged in")}
 }
 
 func headerParam() workload.Param {
-	return workload.Param{Name: "header", Type: workload.Text, Doc: "source of more headers, one Name: value per " +
-		"line: file:PATH or env:NAME in the environment; they are kept secret like the cookie"}
+	return workload.Param{Name: "header", Type: workload.Text, Doc: workload.Doc("source of more headers, one Name: " +
+		"value per line: file:PATH or env:NAME in the environment; they are kept secret like the cookie")}
 }
 
 func get() workload.Kind {
 	return workload.Kind{
 		Name: "http.get", Family: "web", WorkUnit: "request",
 		Needs: workload.Needs{FS: true, CPUBound: true, OS: system()},
-		Doc: "Fetches a page over HTTP/1.1 again and again on each of a few connections, as wrk and ab do. One unit " +
-			"of work is one request. The page is served by the environment's own nginx: one process with its own " +
-			"configuration and folder, on a free port of 127.0.0.1, started and stopped with each trial. With url, " +
-			"your own server is used instead. The load is closed: a connection sends its next request when the last " +
-			"response is complete. A latency is thus a service time, from sending the request (with keepalive=no, " +
-			"from opening the connection) to the last byte of the response. The status and length of every response " +
-			"are checked, and the SHA-256 of the first responses and of some after the timed section. A redirect, an " +
-			"error or a short body fails the trial.",
+		Doc: workload.Doc("Fetches a page over HTTP/1.1 again and again on each of a few connections, as wrk and ab " +
+			"do. One unit of work is one request. The page is served by the environment's own nginx: one process " +
+			"with its own configuration and folder, on a free port of 127.0.0.1, started and stopped with each " +
+			"trial. With url, your own server is used instead. The load is closed: a connection sends its next " +
+			"request when the last response is complete. A latency is thus a service time, from sending the request " +
+			"(with keepalive=no, from opening the connection) to the last byte of the response. The status and " +
+			"length of every response are checked, and the SHA-256 of the first responses and of some after the " +
+			"timed section. A redirect, an error or a short body fails the trial."),
 		Params: []workload.Param{
 			urlParam(), sizeParam(), connectionsParam(maxConnections), threadsParam(), keepaliveParam(), statusParam(),
 			{Name: "verify", Type: workload.Choice, Default: verifyBody, Choices: []string{verifyBody, verifyStatus},
-				Doc: "body: every body must have the length of the first, and samples its SHA-256; status: only the " +
-					"status is compared, for a page that differs each time"},
+				Doc: workload.Doc("body: every body must have the length of the first, and samples its SHA-256; " +
+					"status: only the status is compared, for a page that differs each time")},
 			cookieParam(), headerParam(), timeoutParam(),
 		},
 		Metrics:   loadMetrics("http.get", true, false),
@@ -114,13 +115,14 @@ func get() workload.Kind {
 // model the rate is given, and latencies are also told since requests were due.
 func loadMetrics(kind string, own, open bool) []unit.Metric {
 	lower := func(name, unitName string, tail bool, doc string) unit.Metric {
-		return unit.Metric{Name: name, Unit: unitName, Better: unit.Lower, Timed: true, Tail: tail, Doc: doc}
+		return unit.Metric{Name: name, Unit: unitName, Better: unit.Lower, Timed: true, Tail: tail,
+			Doc: workload.Doc(doc)}
 	}
 	ms := []unit.Metric{
 		{Name: "requests_per_second", Unit: "req/s", Better: unit.Higher, Timed: true, Primary: !open,
-			Doc: "responses per second over all connections"},
+			Doc: workload.Doc("responses per second over all connections")},
 		{Name: "mib_per_second", Unit: "MiB/s", Better: unit.Higher, Timed: true,
-			Doc: "bytes of bodies per second, in units of 1,048,576"},
+			Doc: workload.Doc("bytes of bodies per second, in units of 1,048,576")},
 	}
 	for _, q := range quantilesOf(kind) {
 		ms = append(ms, lower(q.name, "us", q.tail, q.doc))
@@ -177,10 +179,10 @@ func fetchKind() workload.Kind {
 	return workload.Kind{
 		Name: "http.fetch", Family: "web", WorkUnit: "request",
 		Needs: workload.Needs{Peer: true, CPUBound: true, OS: system()},
-		Doc: "Fetches a page as http.get does, but from an nginx on the controller's machine: the cost of a page " +
-			"over the environment's network, which net.stream and net.rr measure separately. The run's peer starts " +
-			"that nginx once for each page and stops it at the end of the run; it listens only on the loopback. The " +
-			"load, the checks and the figures are those of http.get.",
+		Doc: workload.Doc("Fetches a page as http.get does, but from an nginx on the controller's machine: the cost " +
+			"of a page over the environment's network, which net.stream and net.rr measure separately. The run's " +
+			"peer starts that nginx once for each page and stops it at the end of the run; it listens only on the " +
+			"loopback. The load, the checks and the figures are those of http.get."),
 		Params:   params,
 		Metrics:  loadMetrics("http.fetch", true, false),
 		UnitTime: func(p workload.Params) time.Duration { return p.Duration("timeout") + startTime },
@@ -195,20 +197,18 @@ func cold() workload.Kind {
 	return workload.Kind{
 		Name: "http.cold", Family: "web", WorkUnit: "restart", MaxWork: maxCold,
 		Needs: workload.Needs{FS: true, CPUBound: true, OS: system()},
-		Doc: "Fetches one page from a server that has just started. Before each request the environment's nginx is " +
-			"stopped, its page and its program are dropped from the environment's page cache, and it is started " +
-			"again. With url, your own server is used instead: stop, clear and restart are your command lines, files " +
-			"are dropped in between, and proof shows that it is cold. One unit of work is all of these steps, but " +
-			"the " +
-			"figures are those of the request: from opening the connection to the last byte, like curl's " +
-			"time_connect, time_starttransfer and time_total. The page is checked each time.",
+		Doc: workload.Doc("Fetches one page from a server that has just started. Before each request the " +
+			"environment's nginx is stopped, its page and its program are dropped from the environment's page cache, " +
+			"and it is started again. With url, your own server is used instead: stop, clear and restart are your " +
+			"command lines, files are dropped in between, and proof shows that it is cold. One unit of work is all " +
+			"of these steps, but the figures are those of the request: from opening the connection to the last byte, " +
+			"like curl's time_connect, time_starttransfer and time_total. The page is checked each time."),
 		Params: append([]workload.Param{
 			sizeParam(),
 			{Name: "cache", Type: workload.Choice, Default: cacheCold, Choices: []string{cacheCold, cacheWarm},
-				Doc: "cold: the page, or what files names, is not in the environment's page cache, which is " +
-					"verified; " +
-					"the cache of a host below it is not dropped. warm: the server is restarted, but nothing is " +
-					"dropped"},
+				Doc: workload.Doc("cold: the page, or what files names, is not in the environment's page cache, " +
+					"which is verified; the cache of a host below it is not dropped. warm: the server is restarted, " +
+					"but nothing is dropped")},
 			timeoutParam(),
 		}, coldSiteParams()...),
 		Metrics:   coldMetrics(nil),
