@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"tare/internal/lab/driver/wired"
@@ -108,8 +109,10 @@ func (v *vm) connect(ctx context.Context, limit time.Duration) (*line.Conn, erro
 			if c, err = line.Dial(waiting, conn); err == nil {
 				return c, nil
 			}
-			// VirtualBox takes one connection at a time, and may not have noticed the end of the one before.
-			if !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+			// VirtualBox takes one connection at a time, and may not have noticed the end of the one before: it closes
+			// this one, with a reset if it has not read what was written.
+			if !slices.ContainsFunc([]error{io.ErrUnexpectedEOF, io.EOF, syscall.ECONNRESET, syscall.EPIPE},
+				func(is error) bool { return errors.Is(err, is) }) {
 				return nil, v.silent(ctx, waiting, limit, err)
 			}
 			if dead, ok := errors.AsType[*line.DeadError](err); ok && len(dead.Evidence()) > 0 {
