@@ -57,7 +57,22 @@ type Figures struct {
 	Sketch []byte `json:"sketch,omitempty"`
 	// SketchMark says what an element's Rows are, if they are no rows: MarkStatus.
 	SketchMark string `json:"sketch_mark,omitempty"`
+	// Shown is what came back from executions that the controller has asked for by their numbers, MostShown at most.
+	Shown []Shown `json:"shown,omitempty"`
 }
+
+// Shown is what came back from an execution, as far as it is compared: what differs each time and the user's secrets
+// are left out.
+type Shown struct {
+	Number uint64 `json:"number"` // of the execution in the work
+	Text   string `json:"text"`   // at most MaxShown bytes of it
+}
+
+// Bounds of Figures.Shown.
+const (
+	MostShown = 3
+	MaxShown  = 16 << 10
+)
 
 // MarkStatus is that of a sketch whose elements have the status of a response instead of rows.
 const MarkStatus = "status"

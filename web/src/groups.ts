@@ -54,7 +54,7 @@ function differing(x: Grouped): Child {
 
 function returned(r: Returned | undefined): Child {
   if (!r) return h("span", { class: "muted" }, "not executed");
-  return [r.refused ? "error " : r.status ? `status ${r.status} ` : `${plural(r.rows, "row")} `, h("code", { title: r.sum }, r.sum.slice(0, 8))];
+  return [r.refused ? "error " : r.status ? `status ${r.status} ` : `${plural(r.rows, "row")} `, h("code", { title: r.sum }, r.sum.slice(0, 8)), r.text && h("pre", {}, r.text)];
 }
 
 function listed(x: Grouped, of: Group[]): HTMLElement {

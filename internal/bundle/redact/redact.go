@@ -129,6 +129,7 @@ func maskSpec(s *env.Spec, m *mask) {
 func (e *editor) Trial(t *record.Trial) {
 	metrics, samples := t.Metrics, t.Samples
 	t.Metrics, t.Samples = nil, nil
+	t.Shown = nil // parts of pages, which may name anybody
 	e.mask.value(reflect.ValueOf(t).Elem())
 	t.Metrics, t.Samples = metrics, samples
 }

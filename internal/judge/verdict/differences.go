@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"tare/internal/record"
 	"tare/internal/sys/setdiff"
@@ -20,6 +21,8 @@ type Difference struct {
 	Group     string    `json:"group"`  // ID of its group
 	Candidate *Returned `json:"candidate,omitempty"`
 	Base      *Returned `json:"base,omitempty"`
+	// At is where the texts of both sides begin to differ, in bytes, in what was compared.
+	At int `json:"at,omitempty"`
 }
 
 // Returned is what an execution returned.
@@ -28,6 +31,60 @@ type Returned struct {
 	Sum     string `json:"sum"`               // checksum of the rows, or of the error's code
 	Refused bool   `json:"refused,omitempty"` // there was an error, and no rows
 	Status  uint32 `json:"status,omitempty"`  // of a response, which has no rows
+	// Text is what came back around the first byte that differs, without what is not compared; "" if it was not shown.
+	Text string `json:"text,omitempty"`
+}
+
+// shownKey names an execution in a target.
+type shownKey struct {
+	workload, target string
+	number           uint64
+}
+
+// excerpts adds what came back from executions, where trials have shown it of both sides.
+func (x *index) excerpts(gs *Grouped) {
+	for i := range gs.Differences {
+		d := &gs.Differences[i]
+		a, ok := x.shown[shownKey{gs.Workload, gs.Target, d.Number}]
+		b, too := x.shown[shownKey{gs.Workload, gs.Baseline, d.Number}]
+		if ok && too && a != b && d.Candidate != nil && d.Base != nil {
+			d.Candidate.Text, d.Base.Text, d.At = excerpts(a, b)
+		}
+	}
+}
+
+// How much of a text is shown: what comes before the first byte that differs, on its line, and what comes from it on.
+const (
+	shownBefore = 40
+	shownAfter  = 160
+)
+
+// excerpts are the parts of two texts around the first byte in which they differ, and where that is.
+func excerpts(a, b string) (from, to string, at int) {
+	for at < min(len(a), len(b)) && a[at] == b[at] {
+		at++
+	}
+	for at > 0 && (at < len(a) && !utf8.RuneStart(a[at]) || at < len(b) && !utf8.RuneStart(b[at])) {
+		at--
+	}
+	begin := max(0, at-shownBefore)
+	begin = max(begin, strings.LastIndexByte(a[:at], '\n')+1)
+	for begin < at && !utf8.RuneStart(a[begin]) {
+		begin++
+	}
+	return excerpt(a, begin, at), excerpt(b, begin, at), at
+}
+
+func excerpt(text string, begin, at int) string {
+	end := min(len(text), at+shownAfter)
+	s := strings.ToValidUTF8(text[begin:end], "")
+	if begin > 0 {
+		s = "…" + s
+	}
+	if end < len(text) {
+		return s + "…"
+	}
+	return s + " (end)"
 }
 
 // differing finds executions that returned something else, in the first block in which any can be found. all tells

@@ -148,6 +148,7 @@ func (cm *cellMaker) compareGroups(c *cellBuilder, blocks []blockKey) Grouped {
 	out.share()
 	if len(unequal) > 0 {
 		out.Differences, out.AllDiffer = differing(c, blocks)
+		cm.index.excerpts(&out)
 	}
 	return out
 }

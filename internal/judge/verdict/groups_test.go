@@ -223,8 +223,9 @@ func TestDifferences(t *testing.T) {
 		return grouped(t, w.evaluate(), "vm").Differences
 	}
 	want := []Difference{
-		{0, "0000000A00000001", &Returned{0, "0000000000000007", true, 0}, &Returned{1, "0000000000000000", false, 0}},
-		{1, "0000000A00000001", nil, &Returned{1, "0000000000000001", false, 0}}}
+		{0, "0000000A00000001", &Returned{0, "0000000000000007", true, 0, ""},
+			&Returned{1, "0000000000000000", false, 0, ""}, 0},
+		{1, "0000000A00000001", nil, &Returned{1, "0000000000000001", false, 0, ""}, 0}}
 	if got := sketches(2, 0); !reflect.DeepEqual(got, want) {
 		t.Errorf("found %+v, want %+v", got, want)
 	}

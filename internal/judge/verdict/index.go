@@ -34,6 +34,7 @@ type index struct {
 	sessions map[int]bool                   // sessions with usable trials
 	last     map[string]*record.Trial       // the last trial of each target, failed ones included
 	texts    map[string]map[string]string   // of a workload's groups, by ID
+	shown    map[shownKey]string            // what came back from executions
 	failed   int
 }
 
@@ -43,6 +44,7 @@ func newIndex(trials []record.Trial) *index {
 	x := &index{
 		series: map[seriesKey]*series{}, rules: map[string]map[blockKey]string{}, sessions: map[int]bool{},
 		last: map[string]*record.Trial{}, texts: map[string]map[string]string{},
+		shown: map[shownKey]string{},
 	}
 	for i := range trials {
 		if t := &trials[i]; t.Discarded != "" {
@@ -73,6 +75,9 @@ func (x *index) add(t *record.Trial) {
 	}
 	x.last[t.Target] = t
 	x.addTexts(t)
+	for _, s := range t.Shown[:min(len(t.Shown), record.MostShown)] {
+		x.shown[shownKey{t.Workload, t.Target, s.Number}] = s.Text
+	}
 	k := seriesKey{t.Workload, t.Target, t.Slot}
 	s := x.series[k]
 	if s == nil {

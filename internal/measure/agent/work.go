@@ -206,7 +206,7 @@ func (w *worker) run(ctx context.Context, run wire.Run) wire.Result {
 		return wire.Result{Error: fail}
 	}
 	b := w.bench(run.Job)
-	b.Work, b.Warmup = run.Work, run.Warmup
+	b.Work, b.Warmup, b.Show = run.Work, run.Warmup, run.Show
 	real := injected(b, run.Inject)
 	b.Note("overhead_ns", fmt.Sprint(overhead()))
 	s := &trialRun{worker: w, mark: true, work: real}
@@ -265,6 +265,9 @@ func (c *cell) checkFigures(b *workload.Bench) *record.Failure {
 	}
 	if n := len(b.Groups); n > record.MaxGroups+1 {
 		return bad("the trial reported %d groups, more than %d", n, record.MaxGroups+1)
+	}
+	if n := len(b.Shown); n > record.MostShown {
+		return bad("the trial showed what came back from %d executions, more than %d", n, record.MostShown)
 	}
 	if n := len(b.Sketch); n > 0 && n != setdiff.Size {
 		return bad("the trial reported a sketch of %d bytes, not %d", n, setdiff.Size)

@@ -136,6 +136,8 @@ type Run struct {
 	Work   int64   `json:"work"`
 	Inject float64 `json:"inject,omitempty"` // share of extra work done but not reported
 	Warmup bool    `json:"warmup,omitempty"`
+	// Show are numbers of executions whose results are to be shown (record.Figures), if the kind can do that.
+	Show []uint64 `json:"show,omitempty"`
 }
 
 // Result is a worker's message after a trial. Samples are sent before it in their own frames.

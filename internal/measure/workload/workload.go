@@ -196,6 +196,8 @@ type Bench struct {
 	Seed uint64
 	// Warmup is true in trial 0.
 	Warmup bool
+	// Show are numbers of executions whose results the trial adds to Shown, if it can.
+	Show []uint64
 
 	// Figures are the results of the trial.
 	record.Figures

@@ -93,7 +93,7 @@ func newRunner(c Config, s *stops) *runner {
 	peer := &peerLink{other: c.Peer, kinds: c.Kinds, table: r.table}
 	r.trials = &trialRunner{plan: c.Plan, kinds: c.Kinds, inject: c.Inject, quiet: c.Quiet, stops: s, table: r.table,
 		journal: r.journal, reporter: r.reporter, cold: &coldStart{kinds: c.Kinds, table: r.table}, peer: peer,
-		supplies: &supplies{files: c.Files, table: r.table, sent: map[sentFile]bool{}}}
+		supplies: &supplies{files: c.Files, table: r.table, sent: map[sentFile]bool{}}, showing: newShowing(c.Plan)}
 	r.calibrator = &calibrator{plan: c.Plan, kinds: c.Kinds, table: r.table, budget: r.budget, journal: r.journal,
 		reporter: r.reporter, trials: r.trials, peer: peer}
 	r.environments = &envOpener{plan: c.Plan, opener: c.Opener, table: r.table, journal: r.journal, budget: r.budget,

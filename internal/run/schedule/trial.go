@@ -27,6 +27,7 @@ type trialRunner struct {
 	cold     *coldStart
 	peer     *peerLink
 	supplies *supplies
+	showing  *showing
 }
 
 // trial runs one trial and puts it on disk, whatever came of it. An error means that the run cannot go on.
@@ -50,7 +51,8 @@ func (x *trialRunner) trial(ctx context.Context, w *plan.Workload, t record.Tria
 	}
 	watched := watchHost(at.HostThreads)
 	if err == nil {
-		out, err = at.Agent.Run(tctx, wire.Run{Job: job, Work: c.work, Inject: t.Inject, Warmup: t.Warmup()})
+		out, err = at.Agent.Run(tctx, wire.Run{Job: job, Work: c.work, Inject: t.Inject, Warmup: t.Warmup(),
+			Show: x.showing.numbers(cellKey{w.Label, t.Target})})
 	}
 	cancel()
 	if ctx.Err() != nil {
@@ -82,6 +84,7 @@ func (x *trialRunner) trial(ctx context.Context, w *plan.Workload, t record.Tria
 		Elapsed: time.Since(began), Trial: &t})
 	stopped := x.stops.since(before)
 	if t.Error == nil {
+		x.showing.see(&t)
 		c.failures, c.known = 0, true
 		c.seen(t.Work, t.AgentNS)
 		c.expected = (c.expected + time.Since(began) - stopped.total) / 2

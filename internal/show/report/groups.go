@@ -184,18 +184,43 @@ func (t *terminal) differenceLines(gs *verdict.Grouped) []string {
 			wide[i] = max(wide[i], width(r[i]))
 		}
 	}
-	for _, r := range rows {
+	for i, r := range rows {
 		l := "  " + padLeft(r[0], wide[0]) + "  " + padRight(r[1], wide[1]) + "  " + padRight(r[2], wide[2])
 		if room := t.width - width(l) - 2; room >= leastText {
 			lines = append(lines, strings.TrimRight(l+"  "+unit.Cut(r[3], room), " "))
-			continue
+		} else {
+			lines = append(lines, unit.Cut(strings.TrimRight(l, " "), t.width))
+			if r[3] != "" {
+				lines = append(lines, "    "+unit.Cut(r[3], t.width-4))
+			}
 		}
-		lines = append(lines, unit.Cut(strings.TrimRight(l, " "), t.width))
-		if r[3] != "" {
-			lines = append(lines, "    "+unit.Cut(r[3], t.width-4))
+		if i > 0 {
+			lines = append(lines, t.textLines(gs, &gs.Differences[i-1])...)
 		}
 	}
 	return lines
+}
+
+// textLines sets what came back in the baseline and in the candidate one above the other.
+func (t *terminal) textLines(gs *verdict.Grouped, d *verdict.Difference) (lines []string) {
+	base, candidate := differenceTexts(d)
+	if base == "" {
+		return nil
+	}
+	names := max(width(clean(gs.Baseline)), width(clean(gs.Target)))
+	for _, side := range [][2]string{{gs.Baseline, base}, {gs.Target, candidate}} {
+		lines = append(lines, unit.Cut("    "+padRight(clean(side[0]), names)+"  "+side[1], t.width))
+	}
+	return lines
+}
+
+// differenceTexts are what came back in the baseline and in the candidate around the first difference; "" if that was
+// not shown.
+func differenceTexts(d *verdict.Difference) (base, candidate string) {
+	if d.Base == nil || d.Candidate == nil || d.Base.Text == "" {
+		return "", ""
+	}
+	return clean(d.Base.Text), clean(d.Candidate.Text)
 }
 
 // differencesText says what stands in differenceRows.
@@ -268,10 +293,28 @@ func (d *markdown) groupTables() {
 				grid = append(grid, []string{r[0], markdownText(r[1]), markdownText(r[2]), text})
 			}
 			d.grid(grid, -1)
+			d.differenceTexts(gs)
 		}
 	}
 	d.line("")
 	d.line("%s", strings.Join(d.legendItems(), " · "))
+}
+
+// differenceTexts sets what came back side by side.
+func (d *markdown) differenceTexts(gs *verdict.Grouped) {
+	grid := [][]string{{"number", markdownText(gs.Baseline), markdownText(gs.Target)}}
+	for i := range gs.Differences {
+		x := &gs.Differences[i]
+		if base, candidate := differenceTexts(x); base != "" {
+			grid = append(grid, []string{strconv.FormatUint(x.Number, 10), markdownCell(base), markdownCell(candidate)})
+		}
+	}
+	if len(grid) > 1 {
+		d.line("")
+		d.line("What came back, from a little before the first difference on, without what is not compared:")
+		d.line("")
+		d.grid(grid, -1)
+	}
 }
 
 // markdownCell is a group's text in a table. A stroke ends a table's cell even in a code span.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +26,7 @@ type pass struct {
 	times  *latencies
 	lags   histogram.Shared
 	turns  turns
+	show   []uint64 // numbers of statements whose results are shown
 
 	next atomic.Int64 // job
 	stop atomic.Bool
@@ -41,8 +43,9 @@ type lane struct {
 	tallies []tally
 	sketch  setdiff.Sketch
 	errors  map[string]*mistake // by code
-	again   bool                // the session was replayed before in this pass
-	end     int64               // when there was no session left, ns
+	shown   []record.Shown
+	again   bool  // the session was replayed before in this pass
+	end     int64 // when there was no session left, ns
 	woken   chan struct{}
 	waited  int64 // for turns, ns
 }
@@ -64,7 +67,7 @@ func newLane(c Client) *lane {
 func (l *lane) begin(p *pass, base time.Time) {
 	l.pass, l.timekeeper = p, timekeeper{base: base, lags: &p.lags, quit: p.stop.Load}
 	clear(l.tallies)
-	l.sketch, l.waited = setdiff.Sketch{}, 0
+	l.sketch, l.waited, l.shown = setdiff.Sketch{}, 0, nil
 	clear(l.errors)
 }
 
@@ -194,6 +197,10 @@ func (l *lane) statement(e *trace.Event, place int64) error {
 	}
 	t.statement(e.Number, volatile, &l.result)
 	l.differs(e, volatile, l.result.Mark, l.result.Unordered)
+	if c, ok := l.client.(Shower); ok && !l.again && slices.Contains(l.show, e.Number) {
+		text := c.Shown()
+		l.shown = append(l.shown, record.Shown{Number: e.Number, Text: text[:min(len(text), record.MaxShown)]})
+	}
 	return nil
 }
 

@@ -175,6 +175,9 @@ type Client interface {
 	Close()
 }
 
+// Shower is a client that can show what came back from the last statement, as far as it is compared.
+type Shower interface{ Shown() string }
+
 // Result is what a statement gave. Do begins it anew.
 type Result struct {
 	Rows uint64 // that came back, or were changed
@@ -301,7 +304,8 @@ func (r *Replay) Clients() (all []Client) {
 }
 
 // Measure replays.
-func (r *Replay) Measure(ctx context.Context, _ *workload.Bench) error {
+func (r *Replay) Measure(ctx context.Context, b *workload.Bench) error {
+	r.pass.show = b.Show[:min(len(b.Show), record.MostShown)]
 	before, _ := proc.CPUTime(os.Getpid())
 	err := r.run(ctx)
 	after, _ := proc.CPUTime(os.Getpid())

@@ -94,6 +94,9 @@ func (r *Replay) Report(b *workload.Bench, site string) error {
 	if z.all.compared > 0 {
 		b.Sketch = z.sketch.Bytes()
 	}
+	for _, l := range r.lanes {
+		b.Shown = append(b.Shown, l.shown...)
+	}
 	b.Note(r.Item+"s", fmt.Sprint(z.all.count))
 	b.Note("errors", z.codes())
 	b.Note(r.Rows, fmt.Sprint(z.all.comparedRows))
