@@ -2,6 +2,7 @@
 package main
 
 import (
+	"net"
 	"os"
 
 	"tare/internal/cli"
@@ -17,7 +18,7 @@ func main() {
 		os.Exit(pid1.Main())
 	}
 	if agent.IsRole(os.Args) {
-		sql.Secure, web.Secure = secure.For, secure.HTTP
+		sql.Secure, web.Secure, web.Resolve = secure.For, secure.HTTP, net.DefaultResolver.LookupNetIP
 		os.Exit(agent.Main(os.Args, os.Stdin, os.Stdout, os.Stderr))
 	}
 	os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))

@@ -1,7 +1,10 @@
 package envtest
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +17,7 @@ import (
 	"tare/internal/lab/stack"
 	"tare/internal/measure/wire"
 	"tare/internal/record"
+	"tare/internal/sys/sql/trace"
 )
 
 // SmallStack is the stack of the tests. scripts/test.sh has it installed.
@@ -100,6 +104,86 @@ func Site(t *testing.T, s *deploy.Conn, root string) map[string]string {
 		Shell(t, s, line)
 	}
 	return state
+}
+
+// ColdSite makes the site cold in each way and asks it for a page, and replays a log on it.
+func ColdSite(t *testing.T, s *deploy.Conn, root string) {
+	t.Helper()
+	ask := func(job wire.Job) (wire.Result, error) {
+		t.Helper()
+		job.Cell, job.Root, job.Seed = "site", root, 42
+		return Work(t, s, job, 1)
+	}
+	type given = map[string]string
+	for _, params := range []given{
+		{"url": "stack:@heavy", "restart": "web"},
+		{"url": "stack-nginx:@front", "restart": "php", "clear": "site", "cookie": "user", "cache": "warm"},
+		{"url": "stack-varnish:@front", "restart": "all", "cache": "warm"},
+		{"url": "stack:@front", "clear": "site", "cache": "warm"},
+	} {
+		params["timeout"] = "5m"
+		r, err := ask(wire.Job{Kind: "http.cold", Params: params})
+		if err != nil {
+			if f, ok := errors.AsType[*record.Failure](err); ok {
+				t.Logf("evidence:\n%s", f.Evidence)
+			}
+			t.Errorf("%v: %v", params, err)
+			continue
+		}
+		m := r.Metrics
+		if m["connect_seconds"] > m["first_byte_seconds"] || m["first_byte_seconds"] > m["first_seconds"] ||
+			m["connect_seconds"] <= 0 || r.Checks["page"] == "" {
+			t.Errorf("%v: figures %v, checks %v", params, m, r.Checks)
+		}
+		if (params["restart"] != "") != (r.State["opcode_cache"] == "empty before each page") ||
+			(params["cache"] == "") != (r.State["cache_dropped_by"] != "") {
+			t.Errorf("%v: state %v", params, r.State)
+		}
+		t.Logf("%v: restarted in %.0f ms, first byte after %.0f ms, last after %.0f ms", params,
+			1e3*m["restart_seconds"], 1e3*m["first_byte_seconds"], 1e3*m["first_seconds"])
+	}
+	for want, params := range map[string]given{
+		"has nothing that no page has this matches": {"url": "stack:@front", "clear": "site",
+			"match": "no page has this"},
+		"answers 404 instead of 200": {"url": "stack:/index.php/No_such_page", "clear": "site"},
+	} {
+		params["cache"] = "warm"
+		_, err := ask(wire.Job{Kind: "http.cold", Params: params})
+		if f, ok := errors.AsType[*record.Failure](err); !ok || !strings.Contains(f.Message, want) {
+			t.Errorf("%v: %v", params, err)
+		}
+	}
+	file := siteLog(t)
+	digest := sha256.Sum256(file)
+	if err := s.Supply(t.Context(), deploy.File{Digest: digest, Size: int64(len(file)),
+		Content: bytes.NewReader(file)}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := ask(wire.Job{Kind: "http.replay",
+		Params: given{"url": "stack:/", "log": "x", "timeout": "5m", "whole": "yes"},
+		Files:  map[string]string{"log": hex.EncodeToString(digest[:])}})
+	if err != nil || r.State["requests"] != "20" || r.State["errors"] != "none" || r.State["stack_name"] == "" {
+		t.Errorf("http.replay: %v, state %v", err, r.State)
+	}
+}
+
+// siteLog is a log of a MediaWiki.
+func siteLog(t *testing.T) []byte {
+	t.Helper()
+	var file bytes.Buffer
+	w := trace.NewWriter(&file, trace.Meta{Protocol: trace.HTTP, Start: 1})
+	kind := w.Kind(1, []byte("GET /index.php/Page_N"), "GET", "")
+	for i := range 20 {
+		e := trace.Event{Op: trace.Query, Number: uint64(i), Rows: 200, Fingerprint: kind,
+			Text: fmt.Appendf(nil, "GET /index.php/Page_%d\n\n", i%5+1)}
+		if err := w.Add(uint64(i%3), &e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return file.Bytes()
 }
 
 // Shell runs a line in an environment's shell, and fails the test if it fails there.

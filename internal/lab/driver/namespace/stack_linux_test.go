@@ -70,6 +70,7 @@ func TestStack(t *testing.T) {
 			t.Error(err)
 		}
 		envtest.Shell(t, s, "find "+target("share")+" -name LocalSettings.php | grep -q .")
+		envtest.ColdSite(t, s, target("share"))
 		// A disk that is too small.
 		_, err := envtest.Load(t, s, target("small"), "url", "stack:@front")
 		if f, ok := errors.AsType[*record.Failure](err); !ok || !strings.Contains(f.Message, "free some space") {

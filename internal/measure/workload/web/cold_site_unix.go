@@ -3,6 +3,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -24,61 +25,96 @@ import (
 	"tare/internal/unit"
 )
 
-// coldSiteTrial fetches the first page of the user's server, which hooks make cold each time.
+// coldSiteTrial fetches the first page of the user's server or of a stack, which hooks make cold each time.
 type coldSiteTrial struct {
 	*coldSite
-	to                               page
-	page, ready, proof               []byte // requests
-	files                            []string
-	buf                              []byte
-	res                              response
-	body                             keeper
-	digest                           string
-	length                           int64
-	first, connected, begun, started []float64 // seconds
-	how                              string
+	server
+	page, ready, proof []byte         // requests
+	prover             netip.AddrPort // where the proof is asked for
+	script             string         // a file beside the stack's code, which proves
+	files              []string
+	buf                []byte
+	res                response
+	body               keeper
+	digest             string
+	length             int64
+	phases             phases
+	tls                string
+	how                string
 }
 
-// Setup makes the requests and finds the files. The server is made cold once, so that hooks that fail are found now.
+// Setup makes the requests and finds the files.
 func (t *coldSiteTrial) Setup(ctx context.Context, b *workload.Bench) error {
-	if err := t.prepare(); err != nil {
+	if err := t.prepare(ctx, b); err != nil {
+		if f, ok := errors.AsType[*record.Failure](err); ok {
+			return f
+		}
 		return &record.Failure{Kind: "refused", Message: fmt.Sprintf("http.cold: %v", err)}
 	}
 	t.buf, t.res = make([]byte, receive), newResponse()
-	for _, s := range []*[]float64{&t.first, &t.connected, &t.begun, &t.started} {
-		*s = make([]float64, 0, b.Work+1)
-	}
 	b.Note("cache", t.params["cache"])
 	b.Note("cold_files", fmt.Sprint(len(t.files)))
 	return nil
 }
 
-func (t *coldSiteTrial) prepare() error {
-	hosts, _ := os.ReadFile("/etc/hosts")
-	var err error
-	t.to, err = parseURL(t.params["url"], func(host string) (netip.Addr, bool) { return lookup(host, string(hosts)) })
-	if err != nil {
+func (t *coldSiteTrial) prepare(ctx context.Context, b *workload.Bench) (err error) {
+	if t.server, err = findServer(ctx, b, t.params); err != nil {
 		return err
 	}
-	cookie, err := secret("cookie", t.params["cookie"])
-	if err != nil {
-		return err
-	}
-	headers, err := secret("header", t.params["header"])
-	if err != nil {
-		return err
-	}
+	t.prover = t.to.addr
 	for path, request := range map[string]*[]byte{t.to.path: &t.page, t.params["ready"]: &t.ready,
 		t.params["proof-url"]: &t.proof} {
 		to := t.to
 		if to.path = path; path == "" {
 			continue
 		}
-		if *request, err = to.render(false, cookie, headers); err != nil {
+		if *request, err = to.render(false, t.cookie, t.headers); err != nil {
 			return err
 		}
 	}
-	return t.find()
+	if err = t.find(); err == nil && t.site != nil {
+		err = t.know()
+	}
+	return err
+}
+
+// countScripts is a page that says how many scripts PHP's opcode cache has.
+const countScripts = `<?php
+$s = function_exists('opcache_get_status') ? opcache_get_status() : false;
+echo $s ? count($s['scripts'] ?? []) : 'no', ' scripts';
+`
+
+// know adds what is known of a stack: what its pages contain, and how to see that PHP's opcode cache is empty. That is
+// after a restart of what PHP runs in, which is Apache itself, and a process of its own behind nginx.
+func (t *coldSiteTrial) know() error {
+	if _, front, _ := strings.Cut(t.params["url"], ":@"); t.coldSite.page == nil && front != "" {
+		contains := t.site["pattern"]
+		if front == "front" && t.params["cookie"] == cookieUser {
+			contains = t.site["user"]
+		}
+		t.coldSite.page = regexp.MustCompile(regexp.QuoteMeta(contains))
+	}
+	nginx := strings.HasPrefix(t.params["url"], "stack-nginx:")
+	switch t.params["restart"] {
+	case "php", "all":
+	case "web":
+		if nginx {
+			return nil
+		}
+	default:
+		return nil
+	}
+	to, err := siteOf(t.site, map[bool]string{true: "stack-nginx:/", false: "stack:/"}[nginx]+"tare-opcode.php")
+	if err != nil {
+		return err
+	}
+	t.script = filepath.Join(t.site["code"], "tare-opcode.php")
+	if err := os.WriteFile(t.script, []byte(countScripts), 0o644); err != nil {
+		return err
+	}
+	t.prover, t.coldSite.proof = to.addr, regexp.MustCompile("^(no|0|1) scripts$") // itself
+	t.proof, err = to.render(false, "", "")
+	return err
 }
 
 // maxFiles bounds the files whose pages are looked at.
@@ -86,10 +122,14 @@ const maxFiles = 200_000
 
 // find lists the files that must not be resident.
 func (t *coldSiteTrial) find() error {
-	if t.params["files"] == "" || t.params["cache"] != cacheCold {
+	files := t.params["files"]
+	if files == "" {
+		files = t.site["code"]
+	}
+	if files == "" || t.params["cache"] != cacheCold {
 		return nil
 	}
-	for name := range strings.SplitSeq(t.params["files"], ",") {
+	for name := range strings.SplitSeq(files, ",") {
 		err := filepath.WalkDir(strings.TrimSpace(name), func(path string, d fs.DirEntry, err error) error {
 			if err != nil || !d.Type().IsRegular() {
 				return err
@@ -107,7 +147,7 @@ func (t *coldSiteTrial) find() error {
 		}
 	}
 	if len(t.files) == 0 {
-		return fmt.Errorf("files=%s: there is no file that has anything in it", t.params["files"])
+		return fmt.Errorf("files=%s: there is no file that has anything in it", files)
 	}
 	if _, on := fileio.Volume(t.files[0]); on == "tmpfs" || on == "ramfs" {
 		return uncold("%s keeps its files in the page cache, so they are never cold", on)
@@ -124,7 +164,7 @@ func (t *coldSiteTrial) Measure(ctx context.Context, b *workload.Bench) error {
 		if err := t.prove(ctx); err != nil {
 			return t.failed(n, err)
 		}
-		if err := t.ask(); err != nil {
+		if err := t.ask(ctx); err != nil {
 			return t.failed(n, err)
 		}
 	}
@@ -162,7 +202,7 @@ func (t *coldSiteTrial) chill(ctx context.Context) error {
 	if err := t.await(ctx); err != nil {
 		return err
 	}
-	t.started = append(t.started, time.Since(began).Seconds())
+	t.phases.started = append(t.phases.started, time.Since(began).Seconds())
 	return nil
 }
 
@@ -170,7 +210,30 @@ func (t *coldSiteTrial) hook(ctx context.Context, name string) error {
 	if err := ctx.Err(); err != nil || t.params[name] == "" {
 		return err
 	}
+	if t.site != nil && name != "proof" {
+		return t.control(ctx, name)
+	}
 	return command.Hook(ctx, name, t.params["shell"], t.params[name], t.params.Duration("hook-timeout"))
+}
+
+// control has the stack do something by itself.
+func (t *coldSiteTrial) control(ctx context.Context, name string) error {
+	what := name
+	if name == "restart" {
+		what += " " + t.params[name]
+	}
+	within, cancel := context.WithTimeout(ctx, t.params.Duration("hook-timeout"))
+	defer cancel()
+	err := t.site.Control(within, what)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case within.Err() != nil:
+		return fmt.Errorf("the stack's %s did not end within %s", what, t.params["hook-timeout"])
+	case err != nil:
+		return fmt.Errorf("the stack's %s: %w", what, err)
+	}
+	return nil
 }
 
 // drop drops the files from the environment's page cache, or all of it.
@@ -233,7 +296,7 @@ func (t *coldSiteTrial) await(ctx context.Context) error {
 	until := time.Now().Add(t.params.Duration("ready-timeout"))
 	var last error
 	for pause := time.Millisecond; ; pause = min(2*pause, 250*time.Millisecond) {
-		err := t.answers(t.ready, int(t.params.Int("ready-status")), t.coldSite.ready, time.Until(until))
+		err := t.answers(t.to.addr, t.ready, int(t.params.Int("ready-status")), t.coldSite.ready, time.Until(until))
 		if err == nil {
 			return nil
 		}
@@ -252,11 +315,12 @@ func (t *coldSiteTrial) await(ctx context.Context) error {
 }
 
 // answers tells whether the server takes a connection, or answers a request as it should.
-func (t *coldSiteTrial) answers(request []byte, status int, match *regexp.Regexp, within time.Duration) error {
+func (t *coldSiteTrial) answers(at netip.AddrPort, request []byte, status int, match *regexp.Regexp,
+	within time.Duration) error {
 	if request == nil {
-		return listens(t.to.addr, within)
+		return listens(at, within)
 	}
-	x, err := t.fetch(request, min(within, t.params.Duration("timeout")))
+	x, err := t.fetch(at, request, min(within, t.params.Duration("timeout")))
 	if err != nil {
 		return err
 	}
@@ -282,9 +346,9 @@ func beginning(body []byte) string {
 	return proc.Line(string(body[:min(len(body), 80)]))
 }
 
-func (t *coldSiteTrial) fetch(request []byte, within time.Duration) (exchange, error) {
+func (t *coldSiteTrial) fetch(at netip.AddrPort, request []byte, within time.Duration) (exchange, error) {
 	t.body.reset(true)
-	return fetch(t.to.addr, request, within, t.buf, &t.res, t.body.take)
+	return fetchOver(t.seal, at, request, within, t.buf, &t.res, t.body.take)
 }
 
 // prove proves that the server is cold.
@@ -298,16 +362,20 @@ func (t *coldSiteTrial) prove(ctx context.Context) error {
 	if t.proof == nil {
 		return nil
 	}
-	if err := t.answers(t.proof, 200, t.coldSite.proof, t.params.Duration("timeout")); err != nil {
+	if err := t.answers(t.prover, t.proof, 200, t.coldSite.proof, t.params.Duration("timeout")); err != nil {
 		return &record.Failure{Kind: "cache-state", Message: fmt.Sprintf("the server is not shown to be cold: %s: %v",
-			t.params["proof-url"], err)}
+			cmp.Or(t.params["proof-url"], "PHP's opcode cache"), err)}
 	}
 	return nil
 }
 
 // ask fetches the page and compares it.
-func (t *coldSiteTrial) ask() error {
-	x, err := t.fetch(t.page, t.params.Duration("timeout"))
+func (t *coldSiteTrial) ask(ctx context.Context) error {
+	found, err := t.look(ctx)
+	if err != nil {
+		return err
+	}
+	x, err := t.fetch(t.to.addr, t.page, t.params.Duration("timeout"))
 	if err != nil {
 		return err
 	}
@@ -326,24 +394,44 @@ func (t *coldSiteTrial) ask() error {
 		digest := hex.EncodeToString(sum[:16])
 		if t.digest != "" && digest != t.digest {
 			return fmt.Errorf("the page is another one than before, %s instead of %s: hide what differs each time "+
-				"with "+
-				"mask=, or use verify=status", unit.Plural(x.body, "byte"), unit.Plural(t.length, "byte"))
+				"with mask=, or use verify=status", unit.Plural(x.body, "byte"), unit.Plural(t.length, "byte"))
 		}
 		t.digest, t.length = digest, x.body
 	}
-	t.first = append(t.first, x.done.Seconds())
-	t.connected = append(t.connected, x.connected.Seconds())
-	t.begun = append(t.begun, x.first.Seconds())
+	t.phases.add(found, x)
+	t.tls = x.tls
 	return nil
 }
 
-// Report reports means: each page is a sample of its own.
+// look looks up the server's name, if it has one, and returns how long that took.
+func (t *coldSiteTrial) look(ctx context.Context) (time.Duration, error) {
+	if t.name == "" {
+		return 0, nil
+	}
+	within, cancel := context.WithTimeout(ctx, t.params.Duration("timeout"))
+	defer cancel()
+	began := time.Now()
+	a, err := address(within, t.name)
+	took := time.Since(began)
+	if err == nil {
+		t.to.addr = netip.AddrPortFrom(a, t.to.addr.Port())
+	}
+	return took, err
+}
+
+// Report reports the phases.
 func (t *coldSiteTrial) Report(b *workload.Bench) error {
-	b.Report("first_seconds", mean(t.first))
-	b.Sample("first_seconds", t.first)
-	b.Report("connect_seconds", mean(t.connected))
-	b.Report("first_byte_seconds", mean(t.begun))
-	b.Report("restart_seconds", mean(t.started))
+	t.phases.report(b)
+	if t.name != "" {
+		b.Report("dns_seconds", mean(t.phases.found))
+	}
+	if t.seal != nil {
+		b.Report("tls_seconds", mean(t.phases.sealed))
+		b.Note("tls", t.tls)
+	}
+	if t.script != "" {
+		b.Note("opcode_cache", "empty before each page")
+	}
 	if t.digest != "" {
 		b.Check("page", t.digest)
 	}
@@ -353,5 +441,10 @@ func (t *coldSiteTrial) Report(b *workload.Bench) error {
 	return nil
 }
 
-// Cleanup does nothing: the server is the user's, and stays as the hooks left it.
-func (t *coldSiteTrial) Cleanup(*workload.Bench) error { return nil }
+// Cleanup removes what was put beside a stack's code. The server stays as the hooks left it.
+func (t *coldSiteTrial) Cleanup(*workload.Bench) error {
+	if t.script == "" {
+		return nil
+	}
+	return os.Remove(t.script)
+}

@@ -19,15 +19,15 @@ import (
 
 // coldTrial fetches the first page of a server, and restarts the server each time.
 type coldTrial struct {
-	params                             workload.Params
-	nginx                              *nginx
-	request                            []byte
-	buf                                []byte
-	res                                response
-	first, connected, begun, restarted []float64 // seconds
-	server                             time.Duration
-	unknown                            bool // the server's CPU time
-	how                                string
+	params  workload.Params
+	nginx   *nginx
+	request []byte
+	buf     []byte
+	res     response
+	phases  phases
+	server  time.Duration
+	unknown bool // the server's CPU time
+	how     string
 }
 
 func newCold(p workload.Params) (workload.Trial, error) {
@@ -65,9 +65,6 @@ func (t *coldTrial) Setup(ctx context.Context, b *workload.Bench) error {
 		return err
 	}
 	t.buf, t.res = make([]byte, receive), newResponse()
-	for _, s := range []*[]float64{&t.first, &t.connected, &t.begun, &t.restarted} {
-		*s = make([]float64, 0, b.Work+1)
-	}
 	if err := n.start(ctx); err != nil {
 		return err
 	}
@@ -109,7 +106,7 @@ func (t *coldTrial) restart(ctx context.Context) error {
 	if err := t.nginx.start(ctx); err != nil {
 		return err
 	}
-	t.restarted = append(t.restarted, time.Since(began).Seconds())
+	t.phases.started = append(t.phases.started, time.Since(began).Seconds())
 	return nil
 }
 
@@ -183,34 +180,20 @@ func (t *coldTrial) ask() error {
 			fmt.Errorf("http.cold: the response is not the page: %s with the SHA-256 %.16s instead of %s with %.16s",
 				unit.Plural(x.body, "byte"), sum, unit.Plural(t.nginx.size, "byte"), t.nginx.digest))
 	}
-	t.first = append(t.first, x.done.Seconds())
-	t.connected = append(t.connected, x.connected.Seconds())
-	t.begun = append(t.begun, x.first.Seconds())
+	t.phases.add(0, x)
 	return nil
 }
 
-// Report reports means: a restart is a sample of its own.
+// Report reports the phases.
 func (t *coldTrial) Report(b *workload.Bench) error {
-	b.Report("first_seconds", mean(t.first))
-	b.Sample("first_seconds", t.first)
-	b.Report("connect_seconds", mean(t.connected))
-	b.Report("first_byte_seconds", mean(t.begun))
-	b.Report("restart_seconds", mean(t.restarted))
+	t.phases.report(b)
 	if !t.unknown {
-		b.Report("server_cpu_us", float64(t.server.Nanoseconds())/1e3/float64(len(t.first)))
+		b.Report("server_cpu_us", float64(t.server.Nanoseconds())/1e3/float64(len(t.phases.done)))
 	}
 	if t.how != "" {
 		b.Note("cache_dropped_by", t.how)
 	}
 	return nil
-}
-
-func mean(x []float64) float64 {
-	sum := 0.0
-	for _, v := range x {
-		sum += v
-	}
-	return sum / float64(max(1, len(x)))
 }
 
 // Cleanup ends the server.

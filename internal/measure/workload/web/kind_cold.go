@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"net/netip"
 	"regexp"
+	"slices"
+	"strings"
 	"time"
 
 	"tare/internal/measure/workload"
 	"tare/internal/measure/workload/command"
+	"tare/internal/measure/workload/stack"
 	"tare/internal/unit"
 )
 
@@ -21,12 +24,14 @@ func coldSiteParams() []workload.Param {
 		return workload.Param{Name: name, Type: workload.Text, Doc: workload.Doc(doc)}
 	}
 	return []workload.Param{
-		text("url", "page on your own server, http://ADDRESS[:PORT]/PATH as the environment sees it, or with a name "+
-			"from its /etc/hosts; by default the environment's nginx is started"),
+		text("url", "page on your own server, http://ADDRESS[:PORT]/PATH as the environment sees it, or with a name; "+
+			"https:// with a full agent; or a page of the environment's stack, as in http.get; by default the "+
+			"environment's nginx is started"),
 		text("stop", "command line, before each page: stop the server, with its interpreter and database"),
-		text("clear", "command line, after stop: clear the application's caches"),
+		text("clear", "command line, after stop: clear the application's caches; of a stack: site, for its own "+
+			"command"),
 		text("restart", "command line, after files are dropped: start the server again, or restart it if there is no "+
-			"stop"),
+			"stop; of a stack: web, php, database, varnish or all"),
 		text("ready", "path on the server that answers when it is ready; by default it is ready when it takes a "+
 			"connection. Not the page itself, which would then be warm"),
 		{Name: "ready-status", Type: workload.Int, Default: "200", Min: 100, Max: 599,
@@ -35,10 +40,8 @@ func coldSiteParams() []workload.Param {
 		{Name: "ready-timeout", Type: workload.Duration, Default: "1m",
 			Doc: workload.Doc("if the server is not ready after this time, the trial fails")},
 		text("files", "files or directories of the environment, with commas between them, that must not be in its "+
-			"page "+
-			"cache when the page is asked for, such as the site's code; with cache=cold and none, the whole page "+
-			"cache "+
-			"is dropped, and nothing verifies it"),
+			"page cache when the page is asked for, such as the site's code, which it is of a stack; with cache=cold "+
+			"and none, the whole page cache is dropped, and nothing verifies it"),
 		text("proof", "command line, just before each page: it fails if the server is not cold"),
 		text("proof-url", "path on the server whose answer shows, just before each page, that it is cold, such as a "+
 			"page that prints opcache_get_status()"),
@@ -50,16 +53,18 @@ func coldSiteParams() []workload.Param {
 			"shell with its options, to which -c is added")},
 		{Name: "expect_status", Type: workload.Int, Default: "200", Min: 200, Max: 599, Doc: workload.Doc("the " +
 			"page's status")},
-		text("match", "a regular expression that the page must match, so that an error page with status 200 is none"),
+		text("match", "a regular expression that the page must match, so that an error page with status 200 is none; "+
+			"@front, @heavy and @other of a stack must have what they should by themselves"),
 		{Name: "verify", Type: workload.Choice, Default: verifyBody, Choices: []string{verifyBody, verifyStatus},
 			Doc: workload.Doc("body: the page must be the same each time and in all targets, without dates, times, " +
 				"tokens and what mask matches; status: it may differ. Of the environment's nginx, the body is always " +
 				"checked")},
 		text("mask", "a regular expression for what the page has that differs each time"),
 		text("cookie", "source of the Cookie header's value: file:PATH or env:NAME in the environment; it is kept "+
-			"secret"),
+			"secret. With a stack, user is its user who has logged in"),
 		text("header", "source of more headers, one Name: value per line: file:PATH or env:NAME in the environment; "+
 			"they are kept secret"),
+		caParam(),
 	}
 }
 
@@ -83,7 +88,11 @@ func newColdSite(p workload.Params) (*coldSite, error) {
 		}
 		*to = re
 	}
-	for _, name := range coldHooks {
+	hooks := coldHooks
+	if stack.Names(p["url"]) {
+		hooks = []string{"proof"} // the others are words
+	}
+	for _, name := range hooks {
 		if p[name] == "" {
 			continue
 		}
@@ -91,10 +100,8 @@ func newColdSite(p workload.Params) (*coldSite, error) {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	for _, name := range []string{"cookie", "header"} {
-		if err := checkSecret(name, p[name]); err != nil {
-			return nil, err
-		}
+	if err := checkSecrets(p, "cookie", "header"); err != nil {
+		return nil, err
 	}
 	for _, name := range []string{"timeout", "ready-timeout", "hook-timeout"} {
 		if p.Duration(name) <= 0 {
@@ -106,8 +113,10 @@ func newColdSite(p workload.Params) (*coldSite, error) {
 			return nil, fmt.Errorf("%s=%s: give a path on the server, which begins with /", name, v)
 		}
 	}
-	// Only the environment can resolve the name.
-	to, err := parseURL(p["url"], func(string) (netip.Addr, bool) { return netip.IPv4Unspecified(), true })
+	to, err := checkURL(p)
+	if err == nil && stack.Names(p["url"]) {
+		err = checkStack(p)
+	}
 	switch {
 	case err != nil:
 		return nil, err
@@ -125,6 +134,40 @@ func newColdSite(p workload.Params) (*coldSite, error) {
 		return nil, errors.New("mask: it has no effect with verify=status")
 	}
 	return c, nil
+}
+
+// checkURL checks a server's URL as far as it can be outside of the environment, which alone can resolve its name.
+func checkURL(p workload.Params) (page, error) {
+	if stack.Names(p["url"]) {
+		_, path, _ := strings.Cut(p["url"], ":")
+		return page{path: path}, stack.Check(p["url"])
+	}
+	if p["ca"] != "" && schemeOf(p["url"]) != "https" {
+		return page{}, errors.New("ca= is only for https")
+	}
+	return parseAny(p["url"], schemeOf(p["url"]), func(string) (netip.Addr, bool) {
+		return netip.IPv4Unspecified(), true
+	})
+}
+
+// restarts are what of a stack can be restarted.
+var restarts = []string{"web", "php", "database", "varnish", "all"}
+
+// checkStack checks the words for a stack.
+func checkStack(p workload.Params) error {
+	what := p["restart"]
+	switch {
+	case what != "" && !slices.Contains(restarts, what):
+		return fmt.Errorf("restart=%s: of a stack, it is one of %s", what, strings.Join(restarts, ", "))
+	case p["clear"] != "" && p["clear"] != "site":
+		return fmt.Errorf("clear=%s: of a stack, it is site: the site's own command empties its caches", p["clear"])
+	case p["stop"] != "":
+		return errors.New("stop: a stack is restarted by restart=")
+	case strings.HasPrefix(p["url"], "stack-varnish:") && p["cookie"] == "" && what != "varnish" && what != "all":
+		return errors.New("url: Varnish keeps its pages: use restart=varnish or restart=all, or stack: for the page " +
+			"behind it")
+	}
+	return nil
 }
 
 // nginxOnly returns an error for parameters that have no effect on the environment's nginx.
@@ -154,11 +197,19 @@ func coldMetrics(p workload.Params) []unit.Metric {
 	}
 	ms := []unit.Metric{
 		seconds("first_seconds", "mean time of the first response, from opening the connection to the last byte", true),
-		seconds("connect_seconds", "mean time until the connection is established", false),
+	}
+	if hostName(p["url"]) != "" {
+		ms = append(ms, seconds("dns_seconds", "mean time until the address of the server's name is known; with it, "+
+			"all times count from the lookup on", false))
+	}
+	ms = append(ms, seconds("connect_seconds", "mean time until the connection is established", false))
+	if schemeOf(p["url"]) == "https" {
+		ms = append(ms, seconds("tls_seconds", "mean time until the handshake of TLS has ended", false))
+	}
+	ms = append(ms,
 		seconds("first_byte_seconds", "mean time until the first byte of the response", false),
 		seconds("restart_seconds", "mean time from the start of the server until it waits for connections, or answers "+
-			"ready", false),
-	}
+			"ready", false))
 	if p["url"] == "" {
 		ms = append(ms, unit.Metric{Name: "server_cpu_us", Unit: "us", Better: unit.Lower, Timed: true,
 			Doc: workload.Doc("CPU time of the server for the request, if the system reports it")})

@@ -55,8 +55,7 @@ func loadKind() workload.Kind {
 			{Name: "login", Type: workload.Text, Doc: workload.Doc("source of a recorded login: file:PATH or " +
 				"env:NAME in the environment, kept secret like the cookie; before each trial its form is filled in " +
 				"and sent, with the hidden fields of the page, and the cookies are kept")},
-			{Name: "ca", Type: workload.Text, Doc: workload.Doc("PEM file in the environment with the authorities of " +
-				"an https server's certificate; by default those of the system. The agent must be a full one")},
+			caParam(),
 			{Name: "redirects", Type: workload.Choice, Default: redirectsFail,
 				Choices: []string{redirectsFail, redirectsFollow},
 				Doc: workload.Doc("fail: a redirect fails the trial; follow: it is followed on the same server, up " +

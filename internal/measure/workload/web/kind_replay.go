@@ -3,13 +3,13 @@ package web
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"regexp"
 	"slices"
 	"time"
 
 	"tare/internal/measure/workload"
 	"tare/internal/measure/workload/replay"
+	"tare/internal/measure/workload/stack"
 	"tare/internal/unit"
 )
 
@@ -39,7 +39,8 @@ func replayKind() workload.Kind {
 			"the time from sending a request to the last byte of its response."),
 		Params: slices.Concat([]workload.Param{
 			{Name: "url", Type: workload.Text, Required: true, Doc: workload.Doc("the server, http://ADDRESS[:PORT] " +
-				"as the environment sees it, or with a name from its /etc/hosts; the paths are those of the log")},
+				"as the environment sees it, or with a name; https:// with a full agent; or the environment's stack: " +
+				"stack:/ by Apache, stack-nginx:/, stack-varnish:/. The paths are those of the log")},
 			{Name: "log", Type: workload.Text, Required: true, Doc: workload.Doc("the log, a file on the " +
 				"controller's machine, or several, with commas between them, in the order of their times")},
 			{Name: "log-format", Type: workload.Text, Doc: workload.Doc("combined, json or har; empty: it is found " +
@@ -65,17 +66,19 @@ func replayKind() workload.Kind {
 				"durations, tokens, nonces and long numbers in hexadecimal")},
 			{Name: "cookie", Type: workload.Text, Doc: workload.Doc("source of the Cookie header's value, such as a " +
 				"login session: file:PATH or env:NAME in the environment; the value never appears in a plan, log or " +
-				"result")},
+				"result. With a stack, user is its user who has logged in")},
 			{Name: "header", Type: workload.Text, Doc: workload.Doc("source of more headers, one Name: value per " +
 				"line, which replace those of the log: file:PATH or env:NAME in the environment; they are kept " +
 				"secret like the cookie")},
 			{Name: "warm", Type: workload.Bool, Default: "yes",
 				Doc: workload.Doc("replay a trial's work once before the first time is taken")},
-			timeoutParam(),
+			timeoutParam(), caParam(),
 		}),
 		Metrics:   replayMetrics(nil),
 		Dynamic:   replayMetrics,
-		OnlyReads: func(workload.Params) bool { return true },
+		OnlyReads: func(p workload.Params) bool { return !stack.Names(p["url"]) },
+		Space:     room,
+		Service:   site,
 		UnitTime: func(p workload.Params) time.Duration {
 			var o replay.Options
 			_ = o.Read(p) // New returns the error
@@ -113,13 +116,10 @@ func newReplayOptions(p workload.Params) (o *replayOptions, err error) {
 	if err := o.Read(p); err != nil {
 		return nil, err
 	}
-	for _, name := range []string{"cookie", "header"} {
-		if err := checkSecret(name, p[name]); err != nil {
-			return nil, err
-		}
+	if err := checkSecrets(p, "cookie", "header"); err != nil {
+		return nil, err
 	}
-	// Only the environment can resolve the name.
-	to, err := parseURL(p["url"], func(string) (netip.Addr, bool) { return netip.IPv4Unspecified(), true })
+	to, err := checkURL(p)
 	switch {
 	case err != nil:
 		return nil, err

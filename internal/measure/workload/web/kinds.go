@@ -82,6 +82,11 @@ func headerParam() workload.Param {
 		"value per line: file:PATH or env:NAME in the environment; they are kept secret like the cookie")}
 }
 
+func caParam() workload.Param {
+	return workload.Param{Name: "ca", Type: workload.Text, Doc: workload.Doc("PEM file in the environment with the " +
+		"authorities of an https server's certificate; by default those of the system. The agent must be a full one")}
+}
+
 func get() workload.Kind {
 	return workload.Kind{
 		Name: "http.get", Family: "web", WorkUnit: "request",
@@ -200,7 +205,8 @@ func cold() workload.Kind {
 		Doc: workload.Doc("Fetches one page from a server that has just started. Before each request the " +
 			"environment's nginx is stopped, its page and its program are dropped from the environment's page cache, " +
 			"and it is started again. With url, your own server is used instead: stop, clear and restart are your " +
-			"command lines, files are dropped in between, and proof shows that it is cold. One unit of work is all " +
+			"command lines, files are dropped in between, and proof shows that it is cold; of a stack, restart and " +
+			"clear are words. One unit of work is all " +
 			"of these steps, but the figures are those of the request: from opening the connection to the last byte, " +
 			"like curl's time_connect, time_starttransfer and time_total. The page is checked each time."),
 		Params: append([]workload.Param{
@@ -213,9 +219,10 @@ func cold() workload.Kind {
 		}, coldSiteParams()...),
 		Metrics:   coldMetrics(nil),
 		Dynamic:   coldMetrics,
-		OnlyReads: func(p workload.Params) bool { return p["url"] != "" },
+		OnlyReads: func(p workload.Params) bool { return p["url"] != "" && !stack.Names(p["url"]) },
 		UnitTime:  coldTime,
 		Space:     room,
+		Service:   site,
 		New:       func(p workload.Params) (workload.Trial, error) { return newCold(p) },
 	}
 }

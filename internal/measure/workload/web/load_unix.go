@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
-	"net/url"
 	"os"
 	"strconv"
 	"strings"
@@ -71,13 +70,8 @@ func (t *loadTrial) refuse() error {
 	if p.Duration("timeout") <= 0 {
 		return fmt.Errorf("timeout=%s: must be above 0s", p["timeout"])
 	}
-	for _, name := range []string{"cookie", "header", "login"} {
-		if name == "cookie" && p[name] == cookieUser && stack.Names(p["url"]) {
-			continue // the stack's own
-		}
-		if err := checkSecret(name, p[name]); err != nil {
-			return err
-		}
+	if err := checkSecrets(p, "cookie", "header", "login"); err != nil {
+		return err
 	}
 	if from, name, _ := strings.Cut(p["body"], ":"); p["body"] != "" && (from != "file" || name == "") {
 		return errors.New("body= must be file:PATH, a file in the environment")
@@ -131,8 +125,8 @@ func (t *loadTrial) refuseURLs() error {
 
 // scheme is that of a URL, as far as the kind has it.
 func (t *loadTrial) scheme(server string) string {
-	if t.kind == "http.load" && strings.HasPrefix(server, "https:") {
-		return "https"
+	if t.kind == "http.load" {
+		return schemeOf(server)
 	}
 	return "http"
 }
@@ -140,21 +134,9 @@ func (t *loadTrial) scheme(server string) string {
 // secure prepares for TLS, if the server is reached by it.
 func (t *loadTrial) secure(server string, to page) (err error) {
 	l := &t.load
-	if l.scheme = t.scheme(server); l.scheme != "https" {
-		return nil
+	if l.scheme = t.scheme(server); l.scheme == "https" {
+		l.seal, err = sealFor(to.host, l.maker.headers, t.params["ca"])
 	}
-	if Secure == nil {
-		return errors.New("https: this agent has no TLS, as slim agents have none; use a tare without bundled agents " +
-			"(go build ./cmd/tare) in the environment, or http to a proxy that speaks TLS")
-	}
-	name := to.host
-	if h := l.maker.named("host"); h != "" {
-		name = h
-	}
-	if u, err := url.Parse("https://" + name); err == nil {
-		name = u.Hostname()
-	}
-	l.seal, err = Secure(name, t.params["ca"])
 	return err
 }
 
@@ -236,7 +218,7 @@ func (t *loadTrial) descriptors() error {
 // prepare reads what the requests are made of.
 func (t *loadTrial) prepare(b *workload.Bench, to page, list []listed) error {
 	p := t.params
-	cookie, err := t.cookie(b)
+	cookie, err := cookieOf(b, p)
 	if err != nil {
 		return err
 	}

@@ -71,7 +71,8 @@ func replayed(t testing.TB, url, log string, given map[string]string) (*workload
 	if err != nil {
 		return nil, err
 	}
-	b := &workload.Bench{Dir: t.TempDir(), Work: 1, Files: map[string]string{"log": log}, Warmup: true}
+	b := &workload.Bench{Dir: t.TempDir(), Work: 1, Files: map[string]string{"log": log}, Warmup: true,
+		Show: []uint64{0, 7, 1 << 40}}
 	return b, workload.Drive(t.Context(), trial, b)
 }
 
@@ -137,6 +138,15 @@ func TestReplay(t *testing.T) {
 	if first.State["requests"] != "300" || first.State["errors"] != "404 instead of 200: 1" ||
 		first.State["connections_reopened"] != "0" {
 		t.Errorf("%v", first.State)
+	}
+	for _, s := range first.Shown {
+		if s.Number == 0 && (!strings.HasPrefix(s.Text, "<p>word ") || !strings.HasSuffix(s.Text,
+			`<input name="token" value="…">made at … in …`)) || s.Number == 7 && !strings.Contains(s.Text, "404") {
+			t.Errorf("request %d is shown as %q", s.Number, s.Text)
+		}
+	}
+	if len(first.Shown) != 2 {
+		t.Errorf("%d requests are shown, not those that were asked for", len(first.Shown))
 	}
 	count, failed := int64(0), int64(0)
 	for _, g := range first.Groups {
@@ -205,60 +215,6 @@ func TestReplayOfWrongSite(t *testing.T) {
 	}
 }
 
-// TestReplayOfHostileServers: whatever a server does, a replay ends with an error that names the request, and soon.
-func TestReplayOfHostileServers(t *testing.T) {
-	t.Parallel()
-	one := []asking{{"GET /first\n\n", 1, 0, 200}, {"GET /second\n\n", 1, 0, 200}}
-	for name, c := range map[string]struct {
-		answer func(c net.Conn)
-		want   string
-	}{
-		"half a body": {func(c net.Conn) {
-			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: "+
-				"99\r\n\r\nhel")
-			c.Close()
-		}, "after 3 of 99 bytes"},
-		"nothing": {func(c net.Conn) {}, "longer than timeout="},
-		"a stall": {func(c net.Conn) {
-			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: "+
-				"99\r\n\r\nhel")
-		}, "3 bytes of its body arrived"},
-		"a reset": {func(c net.Conn) { c.(*net.TCPConn).SetLinger(0); c.Close() }, "the server closed the " +
-			"connection"},
-		"no HTTP": {func(c net.Conn) { io.WriteString(c, "SSH-2.0-OpenSSH\r\n") }, "not an HTTP/1 response"},
-		"endless headers": {func(c net.Conn) {
-			io.WriteString(c, "HTTP/1.1 200 OK\r\n")
-			for _, err := io.WriteString(c, "X: y\r\n"); err == nil; _, err = io.WriteString(c, "X: "+
-				""+strings.Repeat("y", 999)+"\r\n") {
-			}
-		}, "larger than 64 KiB"},
-		"endless chunks": {func(c net.Conn) {
-			io.WriteString(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
-			for chunk, err := "400\r\n"+strings.Repeat("y", 1024)+"\r\n", error(nil); err == nil; {
-				_, err = io.WriteString(c, chunk)
-			}
-		}, "longer than timeout="},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			url, _ := serve(t, func(conn net.Conn, request int64) {
-				if request == 0 {
-					io.WriteString(conn, good)
-				} else {
-					c.answer(conn)
-				}
-			})
-			_, err := replayed(t, strings.TrimSuffix(url, "/"), traced(t, one), map[string]string{"timeout": "2s",
-				"lanes": "1", "warm": "no"})
-			f, ok := errors.AsType[*record.Failure](err)
-			if !ok || !strings.Contains(f.Message, c.want) || !strings.Contains(f.Message, "request 1 of the log "+
-				"(GET /second)") {
-				t.Errorf("%v", err)
-			}
-		})
-	}
-}
-
 // TestReplayReopens: a server that closes a connection after each response, told or not, has each request answered.
 func TestReplayReopens(t *testing.T) {
 	var log []asking
@@ -277,6 +233,34 @@ func TestReplayReopens(t *testing.T) {
 	}
 	if n, _ := strconv.Atoi(b.State["connections_reopened"]); n == 0 || requests.Load() != 20 {
 		t.Errorf("%d requests arrived, %s", requests.Load(), b.State["connections_reopened"])
+	}
+}
+
+// TestReplayShows: what came back is shown bounded, and without the user's secrets.
+func TestReplayShows(t *testing.T) {
+	url, _ := serve(t, func(c net.Conn, _ int64) {
+		body := "you are hushhush, with key-of-mine " + strings.Repeat("é", 20_000)
+		fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	})
+	dir := t.TempDir()
+	for name, text := range map[string]string{"cookie": "a=1; session=hushhush\n", "header": "X-Key: key-of-mine\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	log := []asking{}
+	for range 8 {
+		log = append(log, asking{"GET /\n\n", 1, 0, 200})
+	}
+	b, err := replayed(t, strings.TrimSuffix(url, "/"), traced(t, log), map[string]string{"warm": "no",
+		"cookie": "file:" + dir + "/cookie", "header": "file:" + dir + "/header"})
+	if err != nil || len(b.Shown) != 2 {
+		t.Fatalf("%v, %d shown", err, len(b.Shown))
+	}
+	for _, s := range b.Shown {
+		if !strings.HasPrefix(s.Text, "you are …, with … éé") || len(s.Text) > record.MaxShown {
+			t.Errorf("%d bytes: %.80q", len(s.Text), s.Text)
+		}
 	}
 }
 
@@ -306,7 +290,10 @@ func TestReplayRefuses(t *testing.T) {
 	k := trialtest.Named(t, Kinds(), "http.replay")
 	for want, given := range map[string]map[string]string{
 		"the paths are those of the log":       {"url": "http://127.0.0.1/a"},
-		"only http://":                         {"url": "https://127.0.0.1"},
+		"only http://":                         {"url": "ftp://127.0.0.1"},
+		"ca= is only for https":                {"ca": "/ca.pem"},
+		"url=stack:/index.php: it has a path":  {"url": "stack:/index.php"},
+		"a page of a stack is stack:/PATH":     {"url": "stack-squid:/"},
 		"mask":                                 {"mask": "("},
 		"it has no effect with compare=status": {"mask": "x", "compare": "status"},
 		"is a secret":                          {"cookie": "a=b"},

@@ -7,8 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
-	"os"
+	"io"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -32,9 +31,9 @@ import (
 type replayTrial struct {
 	*replayOptions
 	replay.Replay
-	to      page
-	headers []byte          // of each request, besides those of the log
-	own     map[string]bool // their names in lower case
+	server
+	more []byte          // headers of each request, besides those of the log
+	own  map[string]bool // their names in lower case
 }
 
 func newReplay(o *replayOptions) (workload.Trial, error) {
@@ -57,7 +56,7 @@ func (t *replayTrial) Setup(ctx context.Context, b *workload.Bench) error {
 		return t.Replay.Failed("the log tells no times, so that they cannot be kept: use pace=flat")
 	}
 	b.Check("trace", filepath.Base(path)) // its SHA-256
-	if err := t.find(); err != nil {
+	if err := t.find(ctx, b); err != nil {
 		return &record.Failure{Kind: "refused", Message: fmt.Sprintf("http.replay: %v", err)}
 	}
 	if err := t.Prepare(b.Work); err != nil {
@@ -70,32 +69,21 @@ func (t *replayTrial) Setup(ctx context.Context, b *workload.Bench) error {
 }
 
 // find finds the server and reads the headers of the user.
-func (t *replayTrial) find() error {
-	hosts, _ := os.ReadFile("/etc/hosts")
-	var err error
-	t.to, err = parseURL(t.params["url"], func(host string) (netip.Addr, bool) { return lookup(host, string(hosts)) })
-	if err != nil {
+func (t *replayTrial) find(ctx context.Context, b *workload.Bench) (err error) {
+	if t.server, err = findServer(ctx, b, t.params); err != nil {
 		return err
 	}
-	cookie, err := secret("cookie", t.params["cookie"])
-	if err != nil {
+	if _, err := t.to.render(true, t.cookie, t.headers); err != nil { // it checks them
 		return err
 	}
-	headers, err := secret("header", t.params["header"])
-	if err != nil {
-		return err
-	}
-	if _, err := t.to.render(true, cookie, headers); err != nil { // it checks them
-		return err
-	}
-	for line := range strings.Lines(headers) {
+	for line := range strings.Lines(t.headers) {
 		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
 			t.own[strings.ToLower(name)] = true
-			t.headers = append(t.headers, name+": "+strings.TrimSpace(value)+"\r\n"...)
+			t.more = append(t.more, name+": "+strings.TrimSpace(value)+"\r\n"...)
 		}
 	}
-	if cookie = strings.TrimSpace(cookie); cookie != "" {
-		t.headers = append(t.headers, "Cookie: "+cookie+"\r\n"...)
+	if cookie := strings.TrimSpace(t.cookie); cookie != "" {
+		t.more = append(t.more, "Cookie: "+cookie+"\r\n"...)
 	}
 	return nil
 }
@@ -118,6 +106,9 @@ func (t *replayTrial) Report(b *workload.Bench) error {
 	for _, c := range t.Clients() {
 		reopened += c.(*browser).reopened
 	}
+	if t.seal != nil {
+		b.Note("tls", t.Clients()[0].(*browser).tls)
+	}
 	b.Note("connections_reopened", strconv.FormatInt(reopened, 10))
 	return nil
 }
@@ -132,6 +123,9 @@ type browser struct {
 	to     unix.Sockaddr
 	mu     sync.Mutex // guards fd against Interrupt
 	fd     int        // -1: there is no connection
+	socket blocking   // its bytes
+	stream io.ReadWriter
+	tls    string // what the handshake agreed on
 	quit   atomic.Bool
 
 	served   bool // the connection has returned a response
@@ -203,7 +197,52 @@ func (c *browser) connect() error {
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", c.t.to.addr, err)
 	}
+	c.socket = blocking{fd, until}
+	c.stream = &c.socket
+	if c.t.seal != nil {
+		if c.stream, err = c.t.seal(&c.socket); err != nil {
+			if errors.Is(err, unix.EAGAIN) {
+				err = errTimeout
+			}
+			return fmt.Errorf("TLS with %s: %w", c.t.to.addr, err)
+		}
+		c.tls = protocolOf(c.stream)
+	}
+	c.socket.until = time.Time{}
 	return nil
+}
+
+// blocking is the bytes of a socket on which calls wait in the kernel.
+type blocking struct {
+	fd    int
+	until time.Time // bounds several calls together; zero for no bound
+}
+
+func (s *blocking) Read(p []byte) (int, error) {
+	for s.until.IsZero() || time.Now().Before(s.until) {
+		n, err := unix.Read(s.fd, p)
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return 0, err
+		case n == 0:
+			return 0, io.EOF
+		default:
+			return n, nil
+		}
+	}
+	return 0, unix.EAGAIN
+}
+
+func (s *blocking) Write(p []byte) (sent int, err error) {
+	for sent < len(p) {
+		n, err := unix.Write(s.fd, p[sent:])
+		if err != nil && err != unix.EINTR {
+			return sent, err
+		}
+		sent += max(n, 0)
+	}
+	return sent, nil
 }
 
 // Before makes the bytes of a request.
@@ -230,7 +269,7 @@ func (c *browser) Before(e *trace.Event) (took bool, err error) {
 	if !accept {
 		b = append(b, "Accept: */*\r\n"...)
 	}
-	b = append(b, c.t.headers...)
+	b = append(b, c.t.more...)
 	body := bytes.TrimPrefix(rest, []byte("\n"))
 	if c.res.bodiless = bytes.HasPrefix(line, []byte("HEAD ")); len(body) > 0 || line[0] == 'P' {
 		b = append(strconv.AppendInt(append(b, "Content-Length: "...), int64(len(body)), 10), "\r\n"...)
@@ -285,32 +324,21 @@ func (c *browser) exchange() error {
 	}
 	c.res.reset()
 	c.body, c.long = c.body[:0], false
-	for sent := 0; sent < len(c.request); {
-		n, err := unix.Write(c.fd, c.request[sent:])
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil {
-			return c.broken(err)
-		}
-		sent += n
+	if _, err := c.stream.Write(c.request); err != nil {
+		return c.broken(err)
 	}
 	until := time.Time{}
 	for {
-		n, err := unix.Read(c.fd, c.buf)
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil {
-			return c.broken(err)
-		}
-		if c.quit.Load() {
+		n, err := c.stream.Read(c.buf)
+		switch {
+		case c.quit.Load():
 			return errStopped
-		}
-		if n == 0 {
-			if c.res.untouched() {
-				return c.broken(unix.ECONNRESET)
-			}
+		case n > 0: // an error comes again
+		case !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
+			return c.broken(err)
+		case c.res.untouched():
+			return c.broken(unix.ECONNRESET)
+		default:
 			return c.res.ends()
 		}
 		if done, err := c.res.feed(c.buf[:n]); done || err != nil {
@@ -333,7 +361,7 @@ func (c *browser) broken(err error) error {
 	if c.quit.Load() {
 		return errStopped
 	}
-	if (err == unix.EPIPE || err == unix.ECONNRESET) && c.res.untouched() {
+	if (errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET)) && c.res.untouched() {
 		if c.served {
 			return errAgain
 		}
@@ -374,6 +402,43 @@ func (c *browser) compared() []byte {
 		body = c.left
 	}
 	return body
+}
+
+// Shown is what the response is compared by, without the user's secrets.
+func (c *browser) Shown() string {
+	body := c.compared()
+	if c.t.body && bytes.IndexByte(body[:min(len(body), 512)], 0) >= 0 {
+		body = []byte("(no text)")
+	}
+	text := string(body)
+	if at := c.compareLocation(); len(at) > 0 {
+		text = "(to " + string(at) + ") " + text
+	}
+	for _, s := range c.t.secrets() {
+		text = strings.ReplaceAll(text, s, "…")
+	}
+	return strings.ReplaceAll(strings.ReplaceAll(text, string(maskTime), "…"), string(maskToken), "…")
+}
+
+// leastSecret is the length in bytes from which on a value is a secret: shorter ones are in each page.
+const leastSecret = 6
+
+// secrets are the values of the user's cookies and headers.
+func (t *replayTrial) secrets() (all []string) {
+	add := func(s string) {
+		if s = strings.TrimSpace(s); len(s) >= leastSecret {
+			all = append(all, s)
+		}
+	}
+	for line := range strings.Lines(t.headers) {
+		_, value, _ := strings.Cut(line, ":")
+		add(value)
+	}
+	for pair := range strings.SplitSeq(t.cookie, ";") {
+		_, value, _ := strings.Cut(pair, "=")
+		add(value)
+	}
+	return all
 }
 
 // compareLocation is a redirect's target without its server, whose name may be another one in each target.

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 
+	"tare/internal/measure/workload"
+	"tare/internal/measure/workload/stack"
 	"tare/internal/version"
 )
 
@@ -25,12 +27,7 @@ type page struct {
 	path string // with the query
 }
 
-// parseURL parses the URL of the user's server, without TLS; find resolves its address.
-func parseURL(text string, find func(host string) (netip.Addr, bool)) (page, error) {
-	return parseAny(text, "http", find)
-}
-
-// parseAny parses the URL of a server for one of the schemes http and https.
+// parseAny parses the URL of a server for one of the schemes http and https; find resolves its address.
 func parseAny(text, scheme string, find func(host string) (netip.Addr, bool)) (page, error) {
 	refuse := func(format string, args ...any) (page, error) {
 		return page{}, fmt.Errorf("url=%s: %s", hidden(text), fmt.Sprintf(format, args...))
@@ -43,7 +40,7 @@ func parseAny(text, scheme string, find func(host string) (netip.Addr, bool)) (p
 		return refuse("it contains a user name, which would be kept with the results; put an Authorization header " +
 			"into header=file:PATH")
 	case u.Scheme != scheme:
-		return refuse("only http:// is supported, without TLS: this measures the server, not its cryptography")
+		return refuse("only http:// is supported here, without TLS; http.load, http.cold and http.replay take https://")
 	case u.Hostname() == "":
 		return refuse("it has no host")
 	}
@@ -62,6 +59,26 @@ func parseAny(text, scheme string, find func(host string) (netip.Addr, bool)) (p
 			"name into header=file:PATH as Host: %s", u.Hostname(), u.Hostname())
 	}
 	return page{netip.AddrPortFrom(addr, uint16(port)), u.Host, u.RequestURI()}, nil
+}
+
+// schemeOf is https or http.
+func schemeOf(text string) string {
+	if strings.HasPrefix(strings.ToLower(text), "https:") {
+		return "https"
+	}
+	return "http"
+}
+
+// hostName is the name in a URL whose host is not an address.
+func hostName(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || stack.Names(text) {
+		return ""
+	}
+	if _, err := netip.ParseAddr(u.Hostname()); err == nil {
+		return ""
+	}
+	return u.Hostname()
 }
 
 // hidden is a URL without its secrets.
@@ -144,6 +161,22 @@ func checkSecret(param, value string) error {
 		return nil
 	}
 	return errSecret(param)
+}
+
+// cookieUser is the value of cookie= that means the user of the stack who has logged in.
+const cookieUser = "user"
+
+// checkSecrets checks such parameters.
+func checkSecrets(p workload.Params, names ...string) error {
+	for _, name := range names {
+		if name == "cookie" && p[name] == cookieUser && stack.Names(p["url"]) {
+			continue // the stack's own
+		}
+		if err := checkSecret(name, p[name]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // maker makes the requests of a trial.

@@ -20,7 +20,7 @@ func TestURLs(t *testing.T) {
 		"http://shop/x%20y":             "192.0.2.7:80 shop /x%20y",
 		"http://six/":                   "[::1]:80 six /",
 	} {
-		p, err := parseURL(text, find)
+		p, err := parseAny(text, "http", find)
 		if got := p.addr.String() + " " + p.host + " " + p.path; err != nil || got != want {
 			t.Errorf("%s: %s, %v; want %s", text, got, err, want)
 		}
@@ -35,7 +35,7 @@ func TestURLs(t *testing.T) {
 		"http://a:hush@shop/":    "header=file:PATH",
 		"http://a:hush@shop:x/":  "not a valid URL",
 	} {
-		_, err := parseURL(text, find)
+		_, err := parseAny(text, "http", find)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hush") {
 			t.Errorf("%s: %v, want %q and no password", text, err, want)
 		}

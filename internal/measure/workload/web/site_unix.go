@@ -3,12 +3,112 @@
 package web
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"net/url"
+	"os"
+	"time"
+
 	"tare/internal/measure/workload"
 	"tare/internal/measure/workload/stack"
 )
 
-// cookieUser is the value of cookie= that means the user of the stack who has logged in.
-const cookieUser = "user"
+// server is where the requests of a trial go, and what they have from the user.
+type server struct {
+	to              page
+	site            stack.Site // nil if it is not the environment's stack
+	name            string     // of its host, if it has to be looked up
+	cookie, headers string
+	seal            Seal // nil without TLS
+}
+
+// findServer finds the server that url= names, and reads the cookie and the headers.
+func findServer(ctx context.Context, b *workload.Bench, p workload.Params) (s server, err error) {
+	if s.cookie, err = cookieOf(b, p); err != nil {
+		return s, err
+	}
+	if s.headers, err = secret("header", p["header"]); err != nil {
+		return s, err
+	}
+	if stack.Names(p["url"]) {
+		if s.site, err = stack.Find(b); err == nil {
+			s.to, err = siteOf(s.site, p["url"])
+		}
+		return s, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.Duration("timeout"))
+	defer cancel()
+	var unknown error
+	s.to, err = parseAny(p["url"], schemeOf(p["url"]), func(host string) (a netip.Addr, found bool) {
+		a, unknown = address(ctx, host)
+		return a, unknown == nil
+	})
+	switch {
+	case unknown != nil && !errors.Is(unknown, errNoName):
+		return s, fmt.Errorf("url=%s: %w; use the address, and put the name into header=file:PATH as Host: NAME",
+			hidden(p["url"]), unknown)
+	case err != nil:
+		return s, err
+	}
+	s.name = hostName(p["url"])
+	if schemeOf(p["url"]) == "https" {
+		s.seal, err = sealFor(s.to.host, s.headers, p["ca"])
+	}
+	return s, err
+}
+
+// errNoName is that a host is neither an address nor in the environment's /etc/hosts.
+var errNoName = errors.New("there is no such name here")
+
+// address finds the address of a host: in /etc/hosts, and with a full agent by DNS.
+func address(ctx context.Context, host string) (netip.Addr, error) {
+	hosts, _ := os.ReadFile("/etc/hosts")
+	if a, ok := lookup(host, string(hosts)); ok {
+		return a, nil
+	}
+	if _, err := netip.ParseAddr(host); err == nil || Resolve == nil {
+		return netip.Addr{}, errNoName
+	}
+	all, err := Resolve(ctx, "ip", host)
+	for _, a := range all {
+		if a.Unmap().Is4() {
+			return a.Unmap(), nil
+		}
+	}
+	if len(all) > 0 {
+		return all[0], nil
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		err = errTimeout
+	}
+	return netip.Addr{}, fmt.Errorf("look up the address of %s: %w", host, err)
+}
+
+// sealFor prepares TLS with a server, whose certificate must have the name in the Host header.
+func sealFor(host, headers, authority string) (Seal, error) {
+	if Secure == nil {
+		return nil, errors.New("https: this agent has no TLS, as slim agents have none; use a tare without bundled " +
+			"agents (go build ./cmd/tare) in the environment, or http to a proxy that speaks TLS")
+	}
+	if h := (&maker{headers: headers}).named("host"); h != "" {
+		host = h
+	}
+	if u, err := url.Parse("https://" + host); err == nil {
+		host = u.Hostname()
+	}
+	return Secure(host, authority)
+}
+
+// protocolOf is the version and the cipher of a connection with TLS; "" without.
+func protocolOf(over io.ReadWriter) string {
+	if p, ok := over.(protocol); ok {
+		return p.Protocol()
+	}
+	return ""
+}
 
 // siteAt is where a page of the environment's stack is reached.
 func siteAt(b *workload.Bench, url string) (page, error) {
@@ -16,14 +116,18 @@ func siteAt(b *workload.Bench, url string) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
+	return siteOf(s, url)
+}
+
+func siteOf(s stack.Site, url string) (page, error) {
 	at, path, err := s.Resolve(url)
 	return page{at, s["host"], path}, err
 }
 
-// cookie reads the Cookie header's value.
-func (t *loadTrial) cookie(b *workload.Bench) (string, error) {
-	source := t.params["cookie"]
-	if source == cookieUser && stack.Names(t.params["url"]) {
+// cookieOf reads the Cookie header's value.
+func cookieOf(b *workload.Bench, p workload.Params) (string, error) {
+	source := p["cookie"]
+	if source == cookieUser && stack.Names(p["url"]) {
 		s, err := stack.Find(b)
 		if err != nil {
 			return "", err
@@ -31,4 +135,34 @@ func (t *loadTrial) cookie(b *workload.Bench) (string, error) {
 		source = "file:" + s["cookie"]
 	}
 	return secret("cookie", source)
+}
+
+// phases are the times of the steps of first pages, in seconds since the first step began.
+type phases struct{ found, connected, sealed, first, done, started []float64 }
+
+// add adds a page, whose server's address was found in some time.
+func (p *phases) add(found time.Duration, x exchange) {
+	for _, s := range []struct {
+		to *[]float64
+		at time.Duration
+	}{{&p.found, 0}, {&p.connected, x.connected}, {&p.sealed, x.sealed}, {&p.first, x.first}, {&p.done, x.done}} {
+		*s.to = append(*s.to, (found + s.at).Seconds())
+	}
+}
+
+// report reports means: each page is a sample of its own.
+func (p *phases) report(b *workload.Bench) {
+	b.Report("first_seconds", mean(p.done))
+	b.Sample("first_seconds", p.done)
+	b.Report("connect_seconds", mean(p.connected))
+	b.Report("first_byte_seconds", mean(p.first))
+	b.Report("restart_seconds", mean(p.started))
+}
+
+func mean(x []float64) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += v
+	}
+	return sum / float64(max(1, len(x)))
 }

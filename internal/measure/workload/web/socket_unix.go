@@ -126,10 +126,11 @@ func listens(addr netip.AddrPort, within time.Duration) error {
 // exchange is one request on a new connection, with the times of its steps. It may allocate: nothing else runs at the
 // same time.
 type exchange struct {
-	connected, first, done time.Duration // since the start of the connect
-	status                 int
-	body                   int64
-	location               string
+	connected, sealed, first, done time.Duration // since the start of the connect
+	status                         int
+	body                           int64
+	location                       string
+	tls                            string // what the handshake agreed on; "" without TLS
 }
 
 // wire is the bytes of a socket that does not block, as TLS takes them.
@@ -210,6 +211,7 @@ func fetchOver(seal Seal, addr netip.AddrPort, request []byte, timeout time.Dura
 		if over, err = seal(over); err != nil {
 			return x, fmt.Errorf("TLS with %s: %w", addr, err)
 		}
+		x.sealed, x.tls = time.Since(began), protocolOf(over)
 	}
 	if _, err := over.Write(request); err != nil {
 		return x, fmt.Errorf("send the request to %s: %w", addr, err)
