@@ -1,13 +1,10 @@
 package cli
 
 import (
-	"cmp"
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,10 +29,10 @@ func (cmd *httpCommand) command() *cobra.Command {
 
 // httpInspect is what `tare http inspect` is told.
 type httpInspect struct {
-	format, out, logFormat, fields, zone string
-	top                                  int
-	request                              int64
-	policy                               httplog.Policy
+	inspecting
+	logFormat, fields string
+	policy            httplog.Policy
+	following         following
 }
 
 func (cmd *httpCommand) inspectCommand() *cobra.Command {
@@ -50,41 +47,28 @@ one of JSON, an object in each line, as nginx (escape=json) and Caddy write it, 
 --fields; or a HAR file, which a browser saves. It may be compressed with gzip, bzip2, zstd or xz. Name the parts of one
 that was rotated in the order of their times; "-" is standard input. The format is found by the first 64 KiB.
 
+With --follow, a log that grows is read until Ctrl-C, --for or --until; then everything is shown. If the log is rotated,
+by renaming it or by copying and truncating it, the next one is read on.
+
 The exit code is 1 when a log cannot be read to its end; what was read is shown.`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error { return cmd.inspect(args, &o) },
+		RunE: func(c *cobra.Command, args []string) error { return cmd.inspect(c.Context(), args, &o) },
 	}
 	f := c.Flags()
-	f.StringVar(&o.format, "format", "", "text or json [by the name of -o, else text]")
-	f.StringVarP(&o.out, "out", "o", "", "write to this file; - is standard output [-]")
+	o.flags(f, "request")
+	o.following.flags(f)
 	f.StringVar(&o.logFormat, "log-format", "", "format of the log: combined, json or har [found]")
 	f.StringVar(&o.fields, "fields", "", "names of the fields in JSON, such as method=verb,target=req.path,time=at")
-	f.StringVar(&o.zone, "zone", "UTC", "time zone of times without one, such as Europe/Berlin")
-	f.IntVar(&o.top, "top", 20, "how many fingerprints to show; 0 shows all")
-	f.Int64Var(&o.request, "request", -1,
-		"show only the request with this number in the log, from 0, as a report names it")
 	f.BoolVar(&o.policy.Writes, "writes", false, "as if requests that may change something were replayed as well")
 	return c
 }
 
-func (cmd *httpCommand) inspect(args []string, in *httpInspect) (err error) {
-	switch {
-	case in.request < -1:
-		return usagef("--request is a number from 0 on, not %d", in.request)
-	case in.request >= 0 && in.format+in.out != "":
-		return usagef("--request shows a text; leave --format and --out out")
+func (cmd *httpCommand) inspect(ctx context.Context, args []string, in *httpInspect) (err error) {
+	if err := in.following.check(args, in.number, "request"); err != nil {
+		return err
 	}
-	if in.out == "-" {
-		in.out = ""
-	}
-	if in.format == "" {
-		in.format = cmp.Or(map[string]string{".json": "json"}[filepath.Ext(in.out)], "text")
-	}
-	if !slices.Contains([]string{"text", "json"}, in.format) {
-		return usagef("--format is text or json, not %q", in.format)
-	}
-	if in.top < 0 {
-		return usagef("--top is a number of fingerprints, not %d", in.top)
+	if err := in.check("request"); err != nil {
+		return err
 	}
 	o := httplog.Options{Format: httplog.Format(in.logFormat), Fields: in.fields}
 	if o.Zone, err = time.LoadLocation(in.zone); err != nil {
@@ -94,28 +78,60 @@ func (cmd *httpCommand) inspect(args []string, in *httpInspect) (err error) {
 	if err != nil {
 		return fmt.Errorf("read %s: %w", quoteArg(args[0]), err)
 	}
-	defer r.Close()
-	if in.request >= 0 {
-		return cmd.request(r, in.request)
+	defer func() { r.Close() }()
+	if in.following.follow {
+		if r, err = cmd.follow(ctx, args[0], in, o, r); err != nil {
+			return fmt.Errorf("follow %s: %w", quoteArg(args[0]), err)
+		}
+	}
+	if in.number >= 0 {
+		return cmd.request(r, in.number)
 	}
 	s, failed := httplog.Summarize(r, in.policy)
 	s.Logs = args
 	if in.top > 0 && len(s.Fingerprints) > in.top && in.format == "json" {
 		s.Fingerprints = s.Fingerprints[:in.top]
 	}
-	write := func(w io.Writer) error {
-		if in.format == "json" {
-			return json.NewEncoder(w).Encode(s)
-		}
-		return logs.HTTP(w, s, cmd.width(120), in.top)
-	}
-	if in.out != "" {
-		err = writeWhole(in.out, write)
-	} else {
-		err = write(cmd.out)
-	}
-	return errors.Join(err, failed)
+	return in.write(cmd.app, s, func(w io.Writer) error { return logs.HTTP(w, s, cmd.width(120), in.top) },
+		func(w io.Writer) error { return logs.HTTPPage(w, s, in.top) }, failed)
 }
+
+// follow reads a log again, whose beginning another reader has, until it is to end.
+func (cmd *httpCommand) follow(ctx context.Context, path string, in *httpInspect, o httplog.Options,
+	begun *httplog.Reader) (*httplog.Reader, error) {
+	if o.Format = begun.Format(); o.Format == httplog.HAR {
+		return begun, errors.New("a HAR file is written as a whole, and only a log can be followed")
+	}
+	if err := supply.Plain(path); err != nil {
+		return begun, err
+	}
+	ctx, stop, err := in.following.bound(ctx)
+	if err != nil {
+		return begun, err
+	}
+	line := &statusLine{console: &cmd.console}
+	f, err := supply.Follow(ctx, path, nil, line.tell)
+	if err != nil {
+		stop()
+		return begun, err
+	}
+	cmd.holding("the whole account is shown")
+	r, err := httplog.Open(o, func() (io.ReadCloser, error) {
+		return struct {
+			io.Reader
+			io.Closer
+		}{f.Source(), closer(func() error { stop(); return f.Close() })}, nil
+	})
+	if err != nil {
+		return begun, err
+	}
+	return r, begun.Close()
+}
+
+// closer closes something.
+type closer func() error
+
+func (c closer) Close() error { return c() }
 
 // request shows one request of a log.
 func (cmd *httpCommand) request(r *httplog.Reader, number int64) error {

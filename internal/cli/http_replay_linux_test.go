@@ -139,9 +139,12 @@ func TestHTTPReplay(t *testing.T) {
 		"run", "--dry-run", "plan.yaml")
 	// With status 200, and faster than the page.
 	there.write(t, 3, "<p>Error establishing a database connection</p>\n")
-	said([]string{"by their number in the work", "status 200", "GET /page-N.html?n=", "390 of 400 requests"},
-		"run", "plan.yaml", "-o", "differs")
-	said([]string{`"status": 200`, `"verdict": "WITHHELD"`, `"replay-left-out"`}, "report", "differs", "--format", "json")
+	const broken = "<p>Error establishing a database connection</p>"
+	said([]string{"by their number in the work", "status 200", "GET /page-N.html?n=", "390 of 400 requests",
+		"host <p>page 3</p> <p>page 3</p>", "far " + broken}, "run", "plan.yaml", "-o", "differs")
+	said([]string{`"status": 200`, `"verdict": "WITHHELD"`, `"replay-left-out"`, `"at": 3`,
+		`"text": "<p>Error establishing a database connection`}, "report", "differs", "--format", "json")
+	said([]string{"| number | host | far |", "`" + broken}, "report", "differs", "--format", "markdown")
 	there.write(t, 3, strings.Repeat("<p>page 3</p>\n", 50)+time.Now().Format(time.RFC1123))
 	said([]string{"all executions of a trial together"}, "run", "plan.yaml", "-o", "equal")
 }

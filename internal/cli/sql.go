@@ -3,12 +3,9 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,12 +30,10 @@ func (cmd *sqlCommand) command() *cobra.Command {
 
 // sqlInspect is what `tare sql inspect` is told.
 type sqlInspect struct {
-	format, out                      string
-	logFormat, prefix, dialect, zone string
-	top                              int
-	statement                        int64
-	policy                           log.Policy
-	sqlFollow
+	inspecting
+	logFormat, prefix, dialect string
+	policy                     log.Policy
+	following                  following
 }
 
 func (cmd *sqlCommand) sqlInspectCommand() *cobra.Command {
@@ -62,51 +57,30 @@ The exit code is 1 when a log cannot be read to its end; what was read is shown.
 		RunE: func(c *cobra.Command, args []string) error { return cmd.sqlInspect(c.Context(), args, &o) },
 	}
 	f := c.Flags()
-	f.StringVar(&o.format, "format", "", "text, json or html: a page with charts [by the name of -o, else text]")
-	f.StringVarP(&o.out, "out", "o", "", "write to this file; - is standard output [-]")
+	o.flags(f, "statement")
 	f.StringVar(&o.logFormat, "log-format", "", "format of the log [found]")
 	f.StringVar(&o.prefix, "prefix", "", "PostgreSQL's log_line_prefix [found among the usual ones]")
 	f.StringVar(&o.dialect, "dialect", "mysql", "SQL of a file of statements: mysql or postgresql")
-	f.StringVar(&o.zone, "zone", "UTC", "time zone of times without one, such as Europe/Berlin")
-	f.IntVar(&o.top, "top", 20, "how many fingerprints to show; 0 shows all")
-	f.Int64Var(&o.statement, "statement", -1,
-		"show only the statement with this number in the log, from 0, as a report names it")
 	f.BoolVar(&o.policy.Writes, "writes", false, "as if writes were replayed as well")
 	f.BoolVar(&o.policy.Locks, "locks", false, "as if SELECT ... FOR UPDATE were replayed as well")
-	f.BoolVarP(&o.follow, "follow", "f", false, "read on as the log grows")
-	f.DurationVar(&o.length, "for", 0, "with --follow: for how long [until Ctrl-C]")
-	f.StringVar(&o.until, "until", "", "with --follow: until when, such as 17:30 [until Ctrl-C]")
-	f.StringVar(&o.checkpoint, "checkpoint", "", "with --follow: file to go on from, and to keep what was read in")
+	o.following.flags(f)
+	f.StringVar(&o.following.checkpoint, "checkpoint", "",
+		"with --follow: file to go on from, and to keep what was read in")
 	return c
 }
 
 func (cmd *sqlCommand) sqlInspect(ctx context.Context, args []string, in *sqlInspect) error {
-	if err := in.checkFollow(args); err != nil {
+	if err := in.following.check(args, in.number, "statement"); err != nil {
 		return err
 	}
-	switch {
-	case in.statement < -1:
-		return usagef("--statement is a number from 0 on, not %d", in.statement)
-	case in.statement >= 0 && in.format+in.out != "":
-		return usagef("--statement shows a text; leave --format and --out out")
-	}
-	if in.out == "-" {
-		in.out = ""
-	}
-	if in.format == "" {
-		in.format = cmp.Or(map[string]string{".json": "json", ".html": "html"}[filepath.Ext(in.out)], "text")
-	}
-	if !slices.Contains([]string{"text", "json", "html"}, in.format) {
-		return usagef("--format is text, json or html, not %q", in.format)
-	}
-	if in.top < 0 {
-		return usagef("--top is a number of fingerprints, not %d", in.top)
+	if err := in.check("statement"); err != nil {
+		return err
 	}
 	o, err := supply.LogOptions(in.logFormat, in.prefix, in.dialect, in.zone)
 	if err != nil {
 		return usageError{fmt.Errorf("--%w", err)}
 	}
-	if in.follow {
+	if in.following.follow {
 		s, failed := cmd.sqlFollow(ctx, args[0], in, o)
 		if s == nil {
 			return failed
@@ -119,34 +93,21 @@ func (cmd *sqlCommand) sqlInspect(ctx context.Context, args []string, in *sqlIns
 	if err != nil {
 		return fmt.Errorf("read %s: %w", quoteArg(args[0]), err)
 	}
-	if in.statement >= 0 {
-		return cmd.sqlStatement(r, in.statement)
+	if in.number >= 0 {
+		return cmd.sqlStatement(r, in.number)
 	}
 	s, failed := log.Summarize(r, in.policy)
 	return cmd.sqlShow(s, args, in, failed)
 }
 
 // sqlShow shows what is in a log. failed is the error that ended the reading of it.
-func (cmd *sqlCommand) sqlShow(s *log.Summary, names []string, in *sqlInspect, failed error) (err error) {
+func (cmd *sqlCommand) sqlShow(s *log.Summary, names []string, in *sqlInspect, failed error) error {
 	s.Logs = names
 	if in.top > 0 && len(s.Fingerprints) > in.top && in.format == "json" {
 		s.Fingerprints = s.Fingerprints[:in.top]
 	}
-	write := func(w io.Writer) error {
-		switch in.format {
-		case "json":
-			return json.NewEncoder(w).Encode(s)
-		case "html":
-			return logs.HTML(w, s, in.top)
-		}
-		return logs.Text(w, s, cmd.width(120), in.top)
-	}
-	if in.out != "" {
-		err = writeWhole(in.out, write)
-	} else {
-		err = write(cmd.out)
-	}
-	return errors.Join(err, failed)
+	return in.write(cmd.app, s, func(w io.Writer) error { return logs.Text(w, s, cmd.width(120), in.top) },
+		func(w io.Writer) error { return logs.HTML(w, s, in.top) }, failed)
 }
 
 // sqlStatement shows one statement of a log.

@@ -10,20 +10,29 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"tare/internal/run/supply"
 	"tare/internal/sys/sql/log"
 	"tare/internal/unit"
 )
 
-// sqlFollow is what `tare sql inspect --follow` is told.
-type sqlFollow struct {
+// following is what `tare sql inspect --follow` and `tare http inspect --follow` are told.
+type following struct {
 	follow            bool
 	checkpoint, until string
 	length            time.Duration
 }
 
-// check refuses what does not fit together.
-func (in *sqlInspect) checkFollow(args []string) error {
+// flags adds its flags.
+func (in *following) flags(f *pflag.FlagSet) {
+	f.BoolVarP(&in.follow, "follow", "f", false, "read on as the log grows")
+	f.DurationVar(&in.length, "for", 0, "with --follow: for how long [until Ctrl-C]")
+	f.StringVar(&in.until, "until", "", "with --follow: until when, such as 17:30 [until Ctrl-C]")
+}
+
+// check refuses what does not fit together. number is that of the only item that is shown, and item what it is.
+func (in *following) check(args []string, number int64, item string) error {
 	switch {
 	case !in.follow && (in.checkpoint != "" || in.until != "" || in.length != 0):
 		return usagef("--checkpoint, --for and --until have no effect without --follow")
@@ -31,8 +40,8 @@ func (in *sqlInspect) checkFollow(args []string) error {
 		return nil
 	case len(args) != 1 || args[0] == "-":
 		return usagef("--follow takes one file; what is rotated away while it runs is read to its end")
-	case in.statement >= 0:
-		return usagef("--follow and --statement: give one of them")
+	case number >= 0:
+		return usagef("--follow and --%s: give one of them", item)
 	case in.length < 0:
 		return usagef("--for is a time such as 10m, not %v", in.length)
 	case in.until != "" && in.length != 0:
@@ -42,7 +51,7 @@ func (in *sqlInspect) checkFollow(args []string) error {
 }
 
 // deadline is when the following ends; ok is false if only the user ends it.
-func (in *sqlFollow) deadline(now time.Time) (at time.Time, ok bool, err error) {
+func (in *following) deadline(now time.Time) (at time.Time, ok bool, err error) {
 	if in.length > 0 {
 		return now.Add(in.length), true, nil
 	}
@@ -69,21 +78,27 @@ func (in *sqlFollow) deadline(now time.Time) (at time.Time, ok bool, err error) 
 	return at, false, usagef("--until is a time such as 17:30 or 2026-11-21T17:30:00Z, not %q", in.until)
 }
 
+// bound ends ctx at the deadline.
+func (in *following) bound(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	at, ok, err := in.deadline(time.Now())
+	if err != nil || !ok {
+		return ctx, func() {}, err
+	}
+	ctx, stop := context.WithDeadline(ctx, at)
+	return ctx, stop, nil
+}
+
 // found completes the options with what the beginning of a log tells, which then has not to be waited for.
 func found(path string, o log.Options) (log.Options, error) {
+	if err := supply.Plain(path); err != nil {
+		return o, err
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return o, err
 	}
 	defer f.Close()
-	src, packed, err := log.Decompress(f, func(r io.Reader) io.Reader { return r })
-	if err == nil && packed != "" {
-		err = fmt.Errorf("it is compressed with %s, and does not grow", packed)
-	}
-	if err != nil {
-		return o, err
-	}
-	r, err := log.Open(src, o)
+	r, err := log.Open(f, o)
 	if err != nil {
 		return o, err
 	}
@@ -111,20 +126,18 @@ const (
 // sqlFollow follows a log and returns what is in it. An error of reading comes with what was read.
 func (cmd *sqlCommand) sqlFollow(ctx context.Context, path string, in *sqlInspect, o log.Options) (_ *log.Summary,
 	err error) {
-	if at, ok, err := in.deadline(time.Now()); err != nil {
+	ctx, stop, err := in.following.bound(ctx)
+	if err != nil {
 		return nil, err
-	} else if ok {
-		var stop context.CancelFunc
-		ctx, stop = context.WithDeadline(ctx, at)
-		defer stop()
 	}
+	defer stop()
 	path, err = filepath.Abs(path)
 	if err != nil {
 		return nil, err
 	}
 	var from *supply.Checkpoint
-	if in.checkpoint != "" {
-		if from, err = supply.ReadCheckpoint(in.checkpoint, path); err != nil {
+	if in.following.checkpoint != "" {
+		if from, err = supply.ReadCheckpoint(in.following.checkpoint, path); err != nil {
 			return nil, err
 		}
 	}
@@ -149,7 +162,8 @@ func (cmd *sqlCommand) sqlFollow(ctx context.Context, path string, in *sqlInspec
 	s := log.Sum(r, in.policy)
 	if from != nil {
 		if err := s.Restore(from.Summary); err != nil {
-			return nil, fmt.Errorf("go on from the checkpoint %s: %w; remove it to begin anew", in.checkpoint, err)
+			return nil, fmt.Errorf("go on from the checkpoint %s: %w; remove it to begin anew", in.following.checkpoint,
+				err)
 		}
 	}
 	cmd.holding("the whole account is shown")
@@ -161,9 +175,9 @@ func (cmd *sqlCommand) sqlFollow(ctx context.Context, path string, in *sqlInspec
 			shown = now
 			line.show(s.Summary())
 		}
-		if in.checkpoint != "" && failed == nil && (end || now.Sub(saved) >= saveEvery) {
+		if in.following.checkpoint != "" && failed == nil && (end || now.Sub(saved) >= saveEvery) {
 			saved = now
-			failed = save(f, s, in.checkpoint)
+			failed = save(f, s, in.following.checkpoint)
 		}
 	}
 	f.Idle = look

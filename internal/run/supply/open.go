@@ -31,6 +31,20 @@ func Parts(names []string, stdin io.Reader) (parts []func() (io.ReadCloser, erro
 	return parts
 }
 
+// Plain returns an error if a file is compressed, and thus does not grow.
+func Plain(name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, packed, err := log.Decompress(f, func(r io.Reader) io.Reader { return r })
+	if err == nil && packed != "" {
+		err = fmt.Errorf("it is compressed with %s, and does not grow", packed)
+	}
+	return err
+}
+
 // open opens a file that may be compressed.
 func open(name string) (io.ReadCloser, error) {
 	f, err := os.Open(name)

@@ -28,11 +28,7 @@ func HTTP(w io.Writer, s *httplog.Summary, width, top int) error {
 	}
 	t.line("  sessions  %s; at most %s within half an hour, at most %s", whole(s.Sessions.Total),
 		whole(s.Sessions.MostOpen), unit.Plural(s.Sessions.MostRequests, "request")+" in a second")
-	var reasons []ledger.Reason
-	for _, r := range s.Account.Reasons {
-		reasons = append(reasons, ledger.Reason{Part: r.Part, Reason: r.Reason, Records: r.Requests, Bytes: r.Bytes})
-	}
-	t.accounts("requests", s.Account.Requests, s.Account.Bytes, reasons)
+	t.accounts("requests", s.Account.Requests, s.Account.Bytes, httpReasons(s))
 	t.line("")
 	for _, c := range []struct {
 		name   string
@@ -49,6 +45,7 @@ func HTTP(w io.Writer, s *httplog.Summary, width, top int) error {
 			t.line("  %-8s  %s", c.name, strings.Join(all, ", "))
 		}
 	}
+	t.timeline(httpTimelines(s))
 	t.requests(s, top)
 	for _, n := range s.Notes {
 		t.line("note: %s", proc.Line(n))
@@ -56,14 +53,19 @@ func HTTP(w io.Writer, s *httplog.Summary, width, top int) error {
 	return t.err
 }
 
+// httpReasons are why not all of a log is replayed.
+func httpReasons(s *httplog.Summary) (all []ledger.Reason) {
+	for _, r := range s.Account.Reasons {
+		all = append(all, ledger.Reason{Part: r.Part, Reason: r.Reason, Records: r.Requests, Bytes: r.Bytes})
+	}
+	return all
+}
+
 // requests lists the fingerprints.
 func (t *text) requests(s *httplog.Summary, top int) {
-	shown := s.Fingerprints
+	shown := first(s.Fingerprints, top)
 	if len(shown) == 0 {
 		return
-	}
-	if top > 0 && len(shown) > top {
-		shown = shown[:top]
 	}
 	timed := slices.ContainsFunc(shown, func(g httplog.Group) bool { return g.Seconds > 0 })
 	t.line("")

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"tare/internal/sys/httplog"
 	"tare/internal/sys/ledger"
 	"tare/internal/sys/proc"
 	"tare/internal/sys/sql/log"
@@ -20,7 +21,7 @@ func Text(w io.Writer, s *log.Summary, width, top int) error {
 	t.head(s)
 	t.account(s)
 	t.mix(s)
-	t.timeline(s)
+	t.timeline(timelines(s))
 	t.fingerprints(s, top)
 	for _, n := range s.Notes {
 		t.line("note: %s", proc.Line(n))
@@ -104,12 +105,16 @@ func (t *text) head(s *log.Summary) {
 	}
 }
 
-func (t *text) account(s *log.Summary) {
-	var reasons []ledger.Reason
+// sqlReasons are why not all of a log is replayed.
+func sqlReasons(s *log.Summary) (all []ledger.Reason) {
 	for _, r := range s.Account.Reasons {
-		reasons = append(reasons, ledger.Reason{Part: r.Part, Reason: r.Reason, Records: r.Statements, Bytes: r.Bytes})
+		all = append(all, ledger.Reason{Part: r.Part, Reason: r.Reason, Records: r.Statements, Bytes: r.Bytes})
 	}
-	t.accounts("statements", s.Account.Statements, s.Account.Bytes, reasons)
+	return all
+}
+
+func (t *text) account(s *log.Summary) {
+	t.accounts("statements", s.Account.Statements, s.Account.Bytes, sqlReasons(s))
 	if n := s.Account.Resyncs; n > 0 {
 		t.line("  %d times a literal did not end, and the next record was found by its looks", n)
 	}
@@ -194,43 +199,64 @@ func percent(n, total int64) string {
 // bars are the heights of a part of a timeline.
 var bars = []rune(" ▁▂▃▄▅▆▇█")
 
-// timeline is a figure over the time of the log.
+// timeline is a figure over the time of a log.
 type timeline struct {
 	name, most string // most: the format of the highest value
-	value      func(b *log.Bucket) float64
-	peak       float64 // the highest value, above 0
+	values     []float64
+	starts     []string // of the parts of the time
+	width      float64  // of each, in seconds
+	peak       float64  // the highest value, above 0
 }
 
-// timelines are the figures that the log has.
-func timelines(s *log.Summary) (all []timeline) {
-	if len(s.Timeline) < 2 {
+// figure is what a part of a log's time has.
+type figure[B any] struct {
+	name, most string
+	value      func(b *B) float64
+}
+
+// over lists the figures that a log has.
+func over[B any](parts []B, start func(b *B) (string, float64), figures []figure[B]) (all []timeline) {
+	if len(parts) < 2 {
 		return nil
 	}
-	width := s.Timeline[0].Seconds
-	for _, f := range []timeline{
-		{name: "statements", most: "at most %s/s",
-			value: func(b *log.Bucket) float64 { return float64(b.Statements) / width }},
-		{name: "of them read-only", most: "at most %s/s",
-			value: func(b *log.Bucket) float64 { return float64(b.Reads) / width }},
-		{name: "sessions open", most: "at most %s",
-			value: func(b *log.Bucket) float64 { return float64(b.Open) }},
-		{name: "sessions active in 1 s", most: "at most %s",
-			value: func(b *log.Bucket) float64 { return float64(b.Active) }},
-		{name: "statements at once", most: "at most %s on average",
-			value: func(b *log.Bucket) float64 { return b.Running }},
-	} {
-		for i := range s.Timeline {
-			f.peak = max(f.peak, f.value(&s.Timeline[i]))
+	for _, f := range figures {
+		l := timeline{name: f.name, most: f.most}
+		for i := range parts {
+			at, width := start(&parts[i])
+			v := f.value(&parts[i])
+			l.values, l.starts, l.width, l.peak = append(l.values, v), append(l.starts, at), width, max(l.peak, v)
 		}
-		if f.peak > 0 {
-			all = append(all, f)
+		if l.peak > 0 {
+			all = append(all, l)
 		}
 	}
 	return all
 }
 
-func (t *text) timeline(s *log.Summary) {
-	figures := timelines(s)
+// timelines are the figures that the log of a database server has.
+func timelines(s *log.Summary) []timeline {
+	return over(s.Timeline, func(b *log.Bucket) (string, float64) { return b.Start, b.Seconds }, []figure[log.Bucket]{
+		{"statements", "at most %s/s", func(b *log.Bucket) float64 { return float64(b.Statements) / b.Seconds }},
+		{"of them read-only", "at most %s/s", func(b *log.Bucket) float64 { return float64(b.Reads) / b.Seconds }},
+		{"sessions open", "at most %s", func(b *log.Bucket) float64 { return float64(b.Open) }},
+		{"sessions active in 1 s", "at most %s", func(b *log.Bucket) float64 { return float64(b.Active) }},
+		{"statements at once", "at most %s on average", func(b *log.Bucket) float64 { return b.Running }},
+	})
+}
+
+// httpTimelines are those that the log of a web server has.
+func httpTimelines(s *httplog.Summary) []timeline {
+	type bucket = httplog.Bucket
+	return over(s.Timeline, func(b *bucket) (string, float64) { return b.Start, b.Seconds }, []figure[bucket]{
+		{"requests", "at most %s/s", func(b *bucket) float64 { return float64(b.Requests) / b.Seconds }},
+		{"of them replayed", "at most %s/s", func(b *bucket) float64 { return float64(b.Replayed) / b.Seconds }},
+		{"of them failed", "at most %s/s", func(b *bucket) float64 { return float64(b.Failed) / b.Seconds }},
+		{"bytes sent", "at most %s/s", func(b *bucket) float64 { return float64(b.Bytes) / b.Seconds }},
+		{"requests at once", "at most %s on average", func(b *bucket) float64 { return b.Running }},
+	})
+}
+
+func (t *text) timeline(figures []timeline) {
 	if figures == nil {
 		return
 	}
@@ -238,14 +264,14 @@ func (t *text) timeline(s *log.Summary) {
 	rows := [][]string{}
 	for _, f := range figures {
 		var line []rune
-		for i := range s.Timeline {
-			line = append(line, bars[int(f.value(&s.Timeline[i])/f.peak*float64(len(bars)-1)+0.5)])
+		for _, v := range f.values {
+			line = append(line, bars[int(v/f.peak*float64(len(bars)-1)+0.5)])
 		}
 		rows = append(rows, []string{f.name, squeeze(line, max(20, t.width-50)),
 			fmt.Sprintf(f.most, number(f.peak))})
 	}
-	width := s.Timeline[0].Seconds
-	t.line("  over time, %s a column", unit.Format(width*float64(columns(len(s.Timeline), max(20, t.width-50))), "s"))
+	n := columns(len(figures[0].values), max(20, t.width-50))
+	t.line("  over time, %s a column", unit.Format(figures[0].width*float64(n), "s"))
 	t.table(3, rows)
 }
 
@@ -266,10 +292,7 @@ func (t *text) fingerprints(s *log.Summary, top int) {
 	if len(s.Fingerprints) == 0 {
 		return
 	}
-	shown := s.Fingerprints
-	if top > 0 && len(shown) > top {
-		shown = shown[:top]
-	}
+	shown := first(s.Fingerprints, top)
 	timed := slices.ContainsFunc(s.Fingerprints, func(g log.Group) bool { return g.Seconds > 0 })
 	t.line("")
 	t.line("  %d of %s fingerprints", len(shown), whole(int64(s.Distinct)))

@@ -149,7 +149,11 @@ func Open(o Options, parts ...func() (io.ReadCloser, error)) (r *Reader, err err
 		}
 		return nil, err
 	}
-	head, err := r.in.Peek(sample)
+	look := sample
+	if o.Format != "" {
+		look = 1 // a log that is followed may have no more
+	}
+	head, err := r.in.Peek(look)
 	if len(head) == 0 && err != nil {
 		if err == io.EOF {
 			err = errors.New("the log is empty")

@@ -22,6 +22,8 @@ type Summary struct {
 	Account  Account  `json:"account"`
 	Time     Span     `json:"time"`
 	Sessions Sessions `json:"sessions"`
+	// Timeline divides the time into at most 120 equal parts.
+	Timeline []Bucket `json:"timeline"`
 	// Methods, Statuses and Hosts count requests, the most frequent first.
 	Methods  []Count `json:"methods"`
 	Statuses []Count `json:"statuses"`
@@ -47,6 +49,26 @@ type Sessions struct {
 	MostOpen int64 `json:"most_open"` // at the same time: with requests within half an hour
 	// MostRequests is the most requests within a second.
 	MostRequests int64 `json:"most_requests_per_second"`
+}
+
+// Bucket is a part of the time of a log.
+type Bucket struct {
+	Start    string  `json:"start"`
+	Seconds  float64 `json:"seconds"`
+	Requests int64   `json:"requests"`
+	Replayed int64   `json:"replayed"`
+	Failed   int64   `json:"failed"`  // with a status from 400 on
+	Bytes    int64   `json:"bytes"`   // sent, where the log tells
+	Running  float64 `json:"running"` // requests at the same time, on average; from durations
+	busy     int64   // microseconds
+}
+
+func (b *Bucket) add(o *Bucket) {
+	b.Requests += o.Requests
+	b.Replayed += o.Replayed
+	b.Failed += o.Failed
+	b.Bytes += o.Bytes
+	b.busy += o.busy
 }
 
 // Count is a number of requests with a name.
@@ -84,6 +106,7 @@ type summarizer struct {
 	methods, statuses, hosts map[string]*Count
 	first, last, coarse      int64
 	second, within           int64
+	line                     ledger.Timeline[Bucket]
 	scratch                  []byte
 }
 
@@ -92,7 +115,7 @@ type summarizer struct {
 func Summarize(r *Reader, p Policy) (*Summary, error) {
 	z := &summarizer{s: &Summary{Schema: Schema, Format: r.format}, r: r, policy: p, groups: map[uint64]*Group{},
 		methods: map[string]*Count{}, statuses: map[string]*Count{}, hosts: map[string]*Count{}, first: NoTime,
-		last: NoTime}
+		last: NoTime, line: ledger.Timeline[Bucket]{Add: (*Bucket).add}}
 	var q Request
 	for {
 		err := r.Next(&q)
@@ -126,13 +149,15 @@ func (z *summarizer) add(q *Request) {
 	if len(q.Host) > 0 {
 		count(z.hosts, string(q.Host), replayed)
 	}
-	z.at(q)
+	failed := int64(0)
+	if q.Status >= 400 {
+		failed = 1
+	}
+	z.at(q, &Bucket{Requests: 1, Replayed: replayed, Failed: failed, Bytes: max(0, q.Bytes), busy: max(0, q.Duration)})
 	g := z.group(q)
 	g.Requests++
 	g.Replayed += replayed
-	if q.Status >= 400 {
-		g.Failed++
-	}
+	g.Failed += failed
 	g.Bytes += max(0, q.Bytes)
 	if q.Duration >= 0 {
 		seconds := float64(q.Duration) / second
@@ -156,10 +181,11 @@ func count(m map[string]*Count, name string, replayed int64) {
 	c.Replayed += replayed
 }
 
-func (z *summarizer) at(q *Request) {
+func (z *summarizer) at(q *Request, one *Bucket) {
 	if q.Time == NoTime {
 		return
 	}
+	z.line.At(q.Time, Bucket{}).add(one)
 	if z.first == NoTime {
 		z.first, z.last = q.Time, q.Time
 	}
@@ -199,6 +225,13 @@ func (z *summarizer) finish() *Summary {
 	s.Sessions.Total, s.Sessions.MostOpen = int64(z.r.sessions.count), int64(z.r.sessions.most)
 	if z.first != NoTime {
 		s.Time = Span{rfc3339(z.first), rfc3339(z.last), float64(z.last-z.first) / second, float64(z.coarse) / second}
+	}
+	s.Timeline = []Bucket{}
+	for i, b := range z.line.Parts {
+		b.Start = rfc3339(z.line.Origin + int64(i)*z.line.Width)
+		b.Seconds = float64(z.line.Width) / second
+		b.Running = float64(b.busy) / float64(z.line.Width)
+		s.Timeline = append(s.Timeline, b)
 	}
 	s.Methods, s.Statuses, s.Hosts = sorted(z.methods), sorted(z.statuses), sorted(z.hosts)
 	s.Distinct, s.Fingerprints = len(z.groups), []Group{}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"tare/internal/sys/ledger"
 	"tare/internal/sys/sql/lex"
 )
 
@@ -96,7 +97,6 @@ type Group struct {
 }
 
 const (
-	maxBuckets  = 120
 	maxGroups   = 20_000
 	maxText     = 1 << 10 // bytes of a fingerprint or an example
 	maxComment  = 120
@@ -115,9 +115,7 @@ type summarizer struct {
 	why     map[string]*Count
 	timed   bool
 
-	width   int64 // of a bucket, in microseconds
-	origin  int64
-	buckets []Bucket
+	line    ledger.Timeline[Bucket]
 	second  int64 // the one that active is of
 	active  map[uint64]struct{}
 	open    int64
@@ -218,24 +216,13 @@ func (z *summarizer) at(e *Event) *Bucket {
 	span := &z.s.Time
 	if span.first == NoTime {
 		span.first, span.last = t, t
-		z.origin = t - t%second
 	}
 	if t < span.last-lateSeconds*second {
 		z.r.note("times go back by more than an hour: are the logs in the order of their times?")
 	}
 	span.first, span.last = min(span.first, t), max(span.last, t)
 	z.coarse = max(z.coarse, e.Precision)
-	for t < z.origin {
-		z.earlier()
-	}
-	for (t-z.origin)/z.width >= maxBuckets {
-		z.widen()
-	}
-	n := int((t - z.origin) / z.width)
-	for len(z.buckets) <= n {
-		z.buckets = append(z.buckets, Bucket{Open: z.were})
-	}
-	b := &z.buckets[n]
+	b := z.line.At(t, Bucket{Open: z.were})
 	if now := t / second; now > z.second {
 		z.second = now
 		clear(z.active)
@@ -249,33 +236,11 @@ func (z *summarizer) at(e *Event) *Bucket {
 	return b
 }
 
-// widen makes each two buckets one.
-func (z *summarizer) widen() {
-	z.width *= 2
-	for i := range (len(z.buckets) + 1) / 2 {
-		b := z.buckets[2*i]
-		if 2*i+1 < len(z.buckets) {
-			b.add(&z.buckets[2*i+1])
-		}
-		z.buckets[i] = b
-	}
-	z.buckets = z.buckets[:(len(z.buckets)+1)/2]
-}
-
 func (b *Bucket) add(o *Bucket) {
 	b.Statements += o.Statements
 	b.Reads += o.Reads
 	b.busy += o.busy
 	b.Active, b.Open = max(b.Active, o.Active), max(b.Open, o.Open)
-}
-
-// earlier makes room before the first bucket.
-func (z *summarizer) earlier() {
-	if len(z.buckets) >= maxBuckets {
-		z.widen()
-	}
-	z.origin -= z.width
-	z.buckets = slices.Insert(z.buckets, 0, Bucket{})
 }
 
 // group counts a statement with those of its kind.
@@ -352,10 +317,10 @@ func (z *summarizer) finish() {
 		s.Time.Precision = float64(z.coarse) / float64(second)
 	}
 	s.Timeline = []Bucket{}
-	for i, b := range z.buckets {
-		b.Start = rfc3339(z.origin + int64(i)*z.width)
-		b.Seconds = float64(z.width) / float64(second)
-		b.Running = float64(b.busy) / float64(z.width)
+	for i, b := range z.line.Parts {
+		b.Start = rfc3339(z.line.Origin + int64(i)*z.line.Width)
+		b.Seconds = float64(z.line.Width) / float64(second)
+		b.Running = float64(b.busy) / float64(z.line.Width)
 		s.Timeline = append(s.Timeline, b)
 	}
 	s.Classes = []Count{}

@@ -18,7 +18,8 @@ type Summing struct{ z *summarizer }
 func Sum(r *Reader, p Policy) *Summing {
 	f, wrapped := r.Format()
 	return &Summing{&summarizer{r: r, plan: Planner{Policy: p, Dialect: r.Dialect()}, groups: map[groupKey]*Group{},
-		names: map[string]*Count{}, why: map[string]*Count{}, active: map[uint64]struct{}{}, width: second,
+		names: map[string]*Count{}, why: map[string]*Count{}, active: map[uint64]struct{}{},
+		line: ledger.Timeline[Bucket]{Width: second, Add: (*Bucket).add},
 		s: &Summary{Schema: Schema, Format: f, Wrapped: wrapped, Prefix: r.Prefix(), Dialect: r.Dialect().String(),
 			Time: Span{first: NoTime, last: NoTime}}}}
 }
@@ -124,7 +125,7 @@ func (s *Summing) Save() ([]byte, error) {
 	v := saved{Schema: Schema, Policy: z.plan.Policy, Summary: s.Summary(), Notes: r.notes, Took: r.in.took,
 		Clock:    savedClock{r.clock.last, r.clock.shift, r.clock.setBack, r.clock.again},
 		Numbered: r.sess.count, Forgotten: r.sess.forgotten, TextExecutes: r.textExecutes,
-		Names: z.names, Why: z.why, Classes: z.classes[:], Timed: z.timed, Width: z.width, Origin: z.origin,
+		Names: z.names, Why: z.why, Classes: z.classes[:], Timed: z.timed, Width: z.line.Width, Origin: z.line.Origin,
 		Second: z.second, Active: slices.Sorted(maps.Keys(z.active)), Open: z.open, Coarse: z.coarse,
 		First: z.s.Time.first, Last: z.s.Time.last}
 	switch f := r.reads.(type) {
@@ -149,7 +150,7 @@ func (s *Summing) Save() ([]byte, error) {
 	for k, g := range z.groups {
 		v.Groups = append(v.Groups, savedGroup{*g, k.id, k.comment, g.rest})
 	}
-	for _, b := range z.buckets {
+	for _, b := range z.line.Parts {
 		v.Buckets = append(v.Buckets, savedBucket{b, b.busy})
 	}
 	v.Summary.Fingerprints = nil // they are the groups
@@ -166,7 +167,7 @@ func (s *Summing) Restore(text []byte) error {
 	z, r := s.z, s.z.r
 	switch {
 	case v.Schema != Schema || v.Summary == nil || len(v.Classes) != len(z.classes) || v.Width <= 0 ||
-		v.Width > 1<<52 || len(v.Buckets) > maxBuckets || max(v.Origin, -v.Origin) > 1<<58:
+		v.Width > 1<<52 || len(v.Buckets) > ledger.MaxParts || max(v.Origin, -v.Origin) > 1<<58:
 		return errors.New("it was written by another version")
 	case v.Policy != z.plan.Policy:
 		return errors.New("it was made with other options: --writes, --locks")
@@ -202,13 +203,14 @@ func (s *Summing) Restore(text []byte) error {
 	copy(z.classes[:], v.Classes)
 	for _, b := range v.Buckets {
 		b.Bucket.busy = b.Busy
-		z.buckets = append(z.buckets, b.Bucket)
+		z.line.Parts = append(z.line.Parts, b.Bucket)
 	}
 	for _, id := range v.Active {
 		z.active[id] = struct{}{}
 	}
 	z.names, z.why = orEmpty(v.Names), orEmpty(v.Why)
-	z.timed, z.width, z.origin, z.second, z.open, z.coarse = v.Timed, v.Width, v.Origin, v.Second, v.Open, v.Coarse
+	z.timed, z.second, z.open, z.coarse = v.Timed, v.Second, v.Open, v.Coarse
+	z.line.Width, z.line.Origin = v.Width, v.Origin
 	return nil
 }
 
