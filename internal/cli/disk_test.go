@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -15,11 +13,7 @@ import (
 
 // inspectDisks runs the command as a user types it.
 func inspectDisks(args ...string) (code int, out, said string) {
-	var stdout, stderr bytes.Buffer
-	a := &app{console: console{in: strings.NewReader(""), out: &stdout, err: &stderr,
-		getenv: func(string) string { return "" }, outFD: -1, errFD: -1}}
-	code = a.run(context.Background(), append([]string{"disk", "inspect"}, args...))
-	return code, stdout.String(), stderr.String()
+	return typed("", append([]string{"disk", "inspect"}, args...)...)
 }
 
 func TestDiskInspect(t *testing.T) {

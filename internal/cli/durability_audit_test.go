@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"bytes"
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -47,16 +45,14 @@ func TestDurabilityAudit(t *testing.T) {
 		{[]string{"--fail-on", "all", smb}, "", 2, []string{"ignores, weakens"}},
 		{nil, "", 2, []string{"but got nothing"}},
 	} {
-		var out bytes.Buffer
-		a := &app{console: console{in: strings.NewReader(c.stdin), out: &out, err: &out,
-			getenv: func(string) string { return "" }, outFD: -1, errFD: -1}}
-		code := a.run(context.Background(), append([]string{"durability", "audit"}, c.args...))
+		code, out, said := typed(c.stdin, append([]string{"durability", "audit"}, c.args...)...)
+		out += said
 		if code != c.code {
-			t.Errorf("%v: exit code %d, want %d\n%s", c.args, code, c.code, out.String())
+			t.Errorf("%v: exit code %d, want %d\n%s", c.args, code, c.code, out)
 		}
 		for _, s := range c.says {
-			if !strings.Contains(out.String(), s) {
-				t.Errorf("%v does not say %q:\n%s", c.args, s, out.String())
+			if !strings.Contains(out, s) {
+				t.Errorf("%v does not say %q:\n%s", c.args, s, out)
 			}
 		}
 	}

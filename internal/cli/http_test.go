@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -18,11 +17,7 @@ import (
 
 func TestHTTPInspect(t *testing.T) {
 	run := func(in string, args ...string) (code int, out, said string) {
-		var stdout, stderr bytes.Buffer
-		a := &app{console: console{in: strings.NewReader(in), out: &stdout, err: &stderr,
-			getenv: func(string) string { return "" }, outFD: -1, errFD: -1}}
-		code = a.run(context.Background(), append([]string{"http", "inspect"}, args...))
-		return code, stdout.String(), stderr.String()
+		return typed(in, append([]string{"http", "inspect"}, args...)...)
 	}
 	const first = `192.0.2.1 - - [23/Nov/2026:10:00:00 +0000] "GET /a?x=1 HTTP/1.1" 200 5 "-" "m"` + "\nno record\n"
 	const second = `192.0.2.1 - - [23/Nov/2026:10:00:02 +0000] "POST /a HTTP/1.1" 302 5 "-" "m"` + "\n" +

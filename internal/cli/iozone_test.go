@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,11 +12,8 @@ import (
 // iozoneRun runs the command as a user would and returns what it printed and its exit code.
 func iozoneRun(t *testing.T, args ...string) (out, errOut string, code int) {
 	t.Helper()
-	var o, e bytes.Buffer
-	a := &app{console: console{in: strings.NewReader(""), out: &o, err: &e, getenv: func(string) string { return "" },
-		outFD: -1, errFD: -1}}
-	code = a.run(t.Context(), append([]string{"iozone"}, args...))
-	return o.String(), e.String(), code
+	code, out, errOut = typed("", append([]string{"iozone"}, args...)...)
+	return out, errOut, code
 }
 
 func TestIozone(t *testing.T) {
@@ -148,11 +144,8 @@ func TestPresetOfAPlan(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, args := range [][]string{{"-e", "host", "-w", "fs.matrix:preset=" + preset}, {file}} {
-			var out, errOut bytes.Buffer
-			a := &app{console: console{in: strings.NewReader(""), out: &out, err: &errOut,
-				getenv: func(string) string { return "" }, outFD: -1, errFD: -1}}
-			code := a.run(t.Context(), append([]string{"run", "--dry-run"}, args...))
-			text := strings.Join(strings.Fields(out.String()+errOut.String()), " ")
+			code, out, errOut := typed("", append([]string{"run", "--dry-run"}, args...)...)
+			text := strings.Join(strings.Fields(out+errOut), " ")
 			if n := strings.Count(text, "preset="+preset); code != exitOK || n != want.rows ||
 				!strings.Contains(text, want.one) {
 				t.Errorf("%v: exit code %d, %d workloads, want %d with %s:\n%s", args, code, n, want.rows, want.one,

@@ -1,10 +1,7 @@
 package cli
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,11 +14,7 @@ import (
 
 func TestSQLInspect(t *testing.T) {
 	run := func(in string, args ...string) (code int, out, said string) {
-		var stdout, stderr bytes.Buffer
-		a := &app{console: console{in: strings.NewReader(in), out: &stdout, err: &stderr,
-			getenv: func(string) string { return "" }, outFD: -1, errFD: -1}}
-		code = a.run(context.Background(), append([]string{"sql", "inspect"}, args...))
-		return code, stdout.String(), stderr.String()
+		return typed(in, append([]string{"sql", "inspect"}, args...)...)
 	}
 	const first = "261121  0:05:31\t     8 Connect\ta@b on d\n\t\t     8 Query\tSELECT 1\n\t\t     8 Query\tDELETE FR"
 	const second = "OM t\n261121  0:05:33\t     8 Query\tSELECT 'x\n\t\t     8 Query\tSELECT 2\n\t\t     8 Quit\t\n"
@@ -71,15 +64,12 @@ func TestSQLInspect(t *testing.T) {
 		t.Errorf("exit %d, %q, %q", code, said, out)
 	}
 	// A replay in two environments would do the same, by its dry run.
-	var dry bytes.Buffer
-	a := &app{console: console{in: strings.NewReader(""), out: io.Discard, err: &dry,
-		getenv: func(string) string { return "" }, outFD: -1, errFD: -1}}
-	code = a.run(context.Background(), []string{"run", "--dry-run", "-e", "host", "-e", "again=local", "-w",
-		`sql.replay:log="` + parts[0] + `,` + parts[1] + `"`, "-o", filepath.Join(dir, "none")})
+	code, _, dry := typed("", "run", "--dry-run", "-e", "host", "-e", "again=local", "-w",
+		`sql.replay:log="`+parts[0]+`,`+parts[1]+`"`, "-o", filepath.Join(dir, "none"))
 	for _, want := range []string{": 2 of 4 statements are replayed in host, again\n", "  database d, the only one",
 		"  skipped 1: write: changes rows\n"} {
-		if code != exitOK || !strings.Contains(dry.String(), want) {
-			t.Errorf("exit %d, %s is not in %s", code, want, &dry)
+		if code != exitOK || !strings.Contains(dry, want) {
+			t.Errorf("exit %d, %s is not in %s", code, want, dry)
 		}
 	}
 	page := filepath.Join(dir, "page.html")
@@ -134,12 +124,9 @@ func TestSQLCaptureUsage(t *testing.T) {
 		{exitUsage, []string{"--sample", "NaN%"}, "--sample"},
 		{exitUsage, []string{"x"}, "no arguments"},
 	} {
-		var stdout, stderr bytes.Buffer
-		a := &app{console: console{in: strings.NewReader(""), out: &stdout, err: &stderr,
-			getenv: func(string) string { return "" }, outFD: -1, errFD: -1}}
-		code := a.run(context.Background(), append(append([]string{"sql", "capture"}, good...), c.more...))
-		if code != c.code || !strings.Contains(stderr.String(), c.says) {
-			t.Errorf("%q exits with %d: %s", c.more, code, stderr.String())
+		code, _, said := typed("", append(append([]string{"sql", "capture"}, good...), c.more...)...)
+		if code != c.code || !strings.Contains(said, c.says) {
+			t.Errorf("%q exits with %d: %s", c.more, code, said)
 		}
 	}
 }
@@ -149,16 +136,14 @@ func TestSQLFollow(t *testing.T) {
 	dir := t.TempDir()
 	name, checkpoint := filepath.Join(dir, "a.log"), filepath.Join(dir, "checkpoint")
 	follow := func(more ...string) (code int, s log.Summary, said string) {
-		var stdout, stderr bytes.Buffer
-		a := &app{console: console{in: strings.NewReader(""), out: &stdout, err: &stderr,
-			getenv: func(string) string { return "" }, outFD: -1, errFD: -1}}
 		args := append([]string{"sql", "inspect", "--follow", "--format", "json", name}, more...)
-		if code = a.run(context.Background(), args); code == exitOK {
-			if err := json.Unmarshal(stdout.Bytes(), &s); err != nil {
+		code, out, said := typed("", args...)
+		if code == exitOK {
+			if err := json.Unmarshal([]byte(out), &s); err != nil {
 				t.Fatal(err)
 			}
 		}
-		return code, s, stderr.String()
+		return code, s, said
 	}
 	text := "261121  0:05:31\t     8 Connect\ta@b on d\n\t\t     8 Query\tSELECT 1\n\t\t     8 Query\tSELECT 2\n"
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
