@@ -108,7 +108,7 @@ func pageModel() *Model {
 		for _, label := range []string{"cpu.prime", "memory.latency"} {
 			for _, target := range s.targets {
 				trialsOf(in, label, target, func(t *record.Trial) {
-					t.Groups, t.Sketch = statements(rng, t), answers(false)
+					t.Groups, t.Sketch, t.Shown = statements(rng, t), answers(false), shownIn(t.Target)
 				})
 			}
 		}

@@ -33,7 +33,9 @@ func hostileModel(s string) *Model {
 		Findings: []verdict.Finding{{Text: s, Remedy: s}}}
 	g := verdict.Group{ID: s, Text: s, ExtraSeconds: 1, Share: 1, Base: verdict.GroupFigures{Count: 1},
 		Ratio: record.Ratio{Center: 1.2, Verdict: record.Different}}
-	r.Groups = []verdict.Grouped{{Workload: s, Target: s + "x", Baseline: s, Groups: []verdict.Group{g}}}
+	r.Groups = []verdict.Grouped{{Workload: s, Target: s + "x", Baseline: s, Groups: []verdict.Group{g},
+		Differences: []verdict.Difference{{Group: s, Base: &verdict.Returned{Sum: s, Text: s + " (end)"},
+			Candidate: &verdict.Returned{Sum: s, Status: 200, Text: s + "x (end)"}}}}}
 	m := NewModel(r)
 	m.Plan = &plan.Plan{Name: s, Question: s, Baseline: s,
 		Workloads: []plan.Workload{{Label: s, Kind: s, Params: workload.Params{"bs": s, s: s}}}}

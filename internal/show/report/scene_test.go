@@ -166,6 +166,11 @@ func answers(other bool) []byte {
 	return s.Bytes()
 }
 
+// shownIn is what one of these two returned.
+func shownIn(target string) []record.Shown {
+	return []record.Shown{{Number: 411, Text: "<p>the same\nand <script>" + target + "</script>"}}
+}
+
 // statements are the groups of a trial: as the replay of a log makes them.
 func statements(rng *rand.Rand, t *record.Trial) []record.Group {
 	texts := []string{"SELECT name, price FROM items WHERE id = ?",
@@ -279,6 +284,7 @@ func scenes() map[string]*Model {
 				t.Groups[2].Check, t.Groups[2].Rows = "1227", 9
 			}
 			t.Sketch = answers(t.Target == "box")
+			t.Shown = shownIn(t.Target)
 		}
 	}
 	first := replayed
