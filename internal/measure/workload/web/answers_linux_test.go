@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -59,33 +60,34 @@ func TestAnswersOfHostileServers(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer       func(c net.Conn)
 		replay, page string // what they say; "": the replay has nothing to hold this against
+		waits        bool
 	}{
 		"half a body": {func(c net.Conn) { io.WriteString(c, ok+"Content-Length: 99\r\n\r\nhel"); c.Close() },
-			"after 3 of 99 bytes", "after 3 of 99 bytes"},
-		"nothing": {func(net.Conn) {}, "longer than timeout=", "longer than timeout="},
+			"after 3 of 99 bytes", "after 3 of 99 bytes", false},
+		"nothing": {func(net.Conn) {}, "longer than timeout=", "longer than timeout=", true},
 		"a length too far": {text(ok + "Content-Length: 99\r\n\r\nhel"), "3 bytes of its body arrived",
-			"3 bytes of its body"},
+			"3 bytes of its body", true},
 		"a length too short": {text(ok + "Content-Length: 3\r\n\r\nhello"), "2 bytes after the end of the response",
-			"2 bytes after the end of the response"},
+			"2 bytes after the end of the response", false},
 		"two lengths": {text(ok + "Content-Length: 3\r\nContent-Length: 5\r\n\r\nhello"), "has two lengths",
-			"has two lengths"},
+			"has two lengths", false},
 		"a reset": {func(c net.Conn) { c.(*net.TCPConn).SetLinger(0); c.Close() }, "the server closed the connection",
-			"connection reset by peer"},
-		"no HTTP": {text("SSH-2.0-OpenSSH\r\n"), "not an HTTP/1 response", "not an HTTP/1 response"},
+			"connection reset by peer", false},
+		"no HTTP": {text("SSH-2.0-OpenSSH\r\n"), "not an HTTP/1 response", "not an HTTP/1 response", false},
 		"endless headers": {endless(ok, "X: "+strings.Repeat("y", 999)+"\r\n"), "larger than 64 KiB",
-			"larger than 64 KiB"},
-		"an endless line": {endless(ok, "y"), " KiB", " KiB"},
+			"larger than 64 KiB", false},
+		"an endless line": {endless(ok, "y"), " KiB", " KiB", false},
 		"endless interims": {endless("", "HTTP/1.1 100 Continue\r\n\r\n"), "larger than 64 KiB",
-			"larger than 64 KiB"},
+			"larger than 64 KiB", false},
 		"endless chunks": {endless(ok+"Transfer-Encoding: chunked\r\n\r\n", "400\r\n"+strings.Repeat("y", 1024)+"\r\n"),
-			"longer than timeout=", "longer than timeout="},
-		"endless body": {endless(ok+"\r\n", "<p>and more</p>"), "longer than timeout=", "longer than timeout="},
+			"longer than timeout=", "longer than timeout=", true},
+		"endless body": {endless(ok+"\r\n", "<p>and more</p>"), "longer than timeout=", "longer than timeout=", true},
 		"a chunk of nothing": {text(ok + "Transfer-Encoding: chunked\r\n\r\nzz\r\n"), "size of a chunk",
-			"size of a chunk"},
-		"an error": {text("HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n"), "", "answers 500 instead of 200"},
+			"size of a chunk", false},
+		"an error": {text("HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n"), "", "answers 500 instead of 200", false},
 		"a redirect to itself": {text("HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n"), "",
-			"answers 302, a redirect to /"},
-		"a form for a login": {text(login), "", "has nothing that "},
+			"answers 302, a redirect to /", false},
+		"a form for a login": {text(login), "", "has nothing that ", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -95,26 +97,39 @@ func TestAnswersOfHostileServers(t *testing.T) {
 					t.Errorf("%s, after %v: %v, want %q", kind, time.Since(began), err, want)
 				}
 			}
-			url, _ := serve(t, func(conn net.Conn, request int64) {
+			// What waits for its timeout waits at the same time.
+			timeout := "30s"
+			if c.waits {
+				timeout = "2s"
+			}
+			var all sync.WaitGroup
+			defer all.Wait()
+			later, _ := serve(t, func(conn net.Conn, request int64) {
 				if request == 0 {
 					io.WriteString(conn, good)
 				} else {
 					c.answer(conn)
 				}
 			})
-			began := time.Now()
+			url, _ := serve(t, func(conn net.Conn, _ int64) { c.answer(conn) })
 			if c.replay != "" {
-				err := second(t, url, map[string]string{"timeout": "2s"})
-				said("http.replay", c.replay, err, began)
-				said("http.replay", "request 1 of the log (GET /second)", err, began)
+				all.Go(func() {
+					began := time.Now()
+					err := second(t, later, map[string]string{"timeout": timeout})
+					said("http.replay", c.replay, err, began)
+					said("http.replay", "request 1 of the log (GET /second)", err, began)
+				})
 			}
-			url, _ = serve(t, func(conn net.Conn, _ int64) { c.answer(conn) })
-			began = time.Now()
-			_, err := chilled(t, url, map[string]string{"timeout": "2s", "match": "hello"})
-			said("http.cold, page 1", c.page, err, began)
-			began = time.Now()
-			_, err = loaded(t, map[string]string{"url": url, "timeout": "2s", "match": "hello"}, 20)
-			said("http.load", c.page, err, began)
+			all.Go(func() {
+				began := time.Now()
+				_, err := chilled(t, url, map[string]string{"timeout": timeout, "match": "hello"})
+				said("http.cold, page 1", c.page, err, began)
+			})
+			all.Go(func() {
+				began := time.Now()
+				_, err := loaded(t, map[string]string{"url": url, "timeout": timeout, "match": "hello"}, 20)
+				said("http.load", c.page, err, began)
+			})
 		})
 	}
 }
