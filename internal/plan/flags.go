@@ -286,12 +286,29 @@ func (d *draft) forget() {
 		}
 		had := len(w.Targets) > 0
 		w.Targets = slices.DeleteFunc(w.Targets, func(name string) bool { _, ok := d.Target(name); return !ok })
-		if had && len(w.Targets) == 0 {
+		if _, ok := d.Target(w.Baseline); !ok && w.Baseline != "" { // another one of them takes its place
+			w.Baseline = d.leader(w.Targets)
+		}
+		if had && len(w.Targets) == 0 || len(d.Targets) > 1 && slices.Equal(w.Targets, []string{w.Baseline}) {
 			continue
 		}
 		kept = append(kept, w)
 	}
 	d.Workloads = kept
+}
+
+// leader is what the first of some targets is compared with in the end, but for the plan's baseline.
+func (d *draft) leader(targets []string) string {
+	if len(targets) == 0 {
+		return ""
+	}
+	name := targets[0]
+	for range d.Targets {
+		if e, ok := d.Target(name); ok && e.Against != "" {
+			name = e.Against
+		}
+	}
+	return name
 }
 
 // setAll changes parameters of workloads. Labels that were made of the parameters are made again of the new ones.

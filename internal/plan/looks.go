@@ -13,7 +13,7 @@ func (p *Plan) cells() int {
 	n := 0
 	for i := range p.Workloads {
 		for j := range p.Targets {
-			if name := p.Targets[j].Name; name != p.Baseline && p.Workloads[i].On(name) {
+			if name := p.Targets[j].Name; name != p.Base(&p.Workloads[i]) && p.Workloads[i].On(name) {
 				n++
 			}
 		}

@@ -72,6 +72,9 @@ func marshalWorkload(b *bytes.Buffer, w *Workload) {
 		}
 		fmt.Fprintf(b, "    targets: [%s]\n", strings.Join(targets, ", "))
 	}
+	if w.Baseline != "" {
+		fmt.Fprintf(b, "    baseline: %s\n", yamlText(w.Baseline))
+	}
 	if w.Trial > 0 {
 		fmt.Fprintf(b, "    trial: %s\n", w.Trial)
 	}

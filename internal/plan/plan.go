@@ -85,9 +85,11 @@ type Workload struct {
 	Label  string          `yaml:"label" json:"label"` // unique in the plan; what reports show: "fs.randread bs=4KiB"
 	Kind   string          `yaml:"kind" json:"kind"`
 	Params workload.Params `yaml:"params" json:"params"`
-	// Targets limits the workload to these targets (the baseline is always among them); empty means all.
-	Targets []string      `yaml:"targets,omitempty" json:"targets,omitempty"`
-	Trial   time.Duration `yaml:"trial,omitempty" json:"trial,omitempty"` // overrides Plan.Trial
+	// Targets limits the workload to these targets (its baseline is always among them); empty means all.
+	Targets []string `yaml:"targets,omitempty" json:"targets,omitempty"`
+	// Baseline names the target that takes the place of the plan's baseline in this workload, where that cannot do it.
+	Baseline string        `yaml:"baseline,omitempty" json:"baseline,omitempty"`
+	Trial    time.Duration `yaml:"trial,omitempty" json:"trial,omitempty"` // overrides Plan.Trial
 	// Work is the frozen number of units per trial by target, filled in by calibration.
 	Work map[string]int64 `yaml:"work,omitempty" json:"work,omitempty"`
 }
@@ -123,13 +125,29 @@ func (p *Plan) Against(target string) string {
 	return p.Baseline
 }
 
-// Bases returns the targets that others are compared with in a workload, the baseline first. Each takes a second,
+// Base returns the baseline of a workload: its own, or the plan's.
+func (p *Plan) Base(w *Workload) string {
+	if w.Baseline != "" {
+		return w.Baseline
+	}
+	return p.Baseline
+}
+
+// AgainstIn returns the target that a target is compared with in a workload.
+func (p *Plan) AgainstIn(w *Workload, target string) string {
+	if a := p.Against(target); w.Baseline == "" || a != p.Baseline && w.On(a) && target != w.Baseline {
+		return a
+	}
+	return w.Baseline
+}
+
+// Bases returns the targets that others are compared with in a workload, its baseline first. Each takes a second,
 // hidden slot in the workload's blocks.
 func (p *Plan) Bases(w *Workload) []string {
-	bases := []string{p.Baseline}
+	bases := []string{p.Base(w)}
 	for i := range p.Targets {
 		e := &p.Targets[i]
-		if e.Against != "" && w.On(e.Name) && w.On(e.Against) && !contains(bases, e.Against) {
+		if e.Against != "" && e.Name != w.Baseline && w.On(e.Name) && w.On(e.Against) && !contains(bases, e.Against) {
 			bases = append(bases, e.Against)
 		}
 	}

@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"tare/internal/lab/env"
@@ -156,7 +157,8 @@ func (d *draft) chooseBaseline(p *problems) {
 	d.checkAgainst(names, p)
 }
 
-// checkAgainst holds that what targets are compared with exists and is itself compared with the baseline.
+// checkAgainst holds that what targets are compared with exists and is itself compared with the baseline, or with what
+// is.
 func (d *draft) checkAgainst(names []string, p *problems) {
 	for i := range d.Targets {
 		e := &d.Targets[i]
@@ -167,10 +169,9 @@ func (d *draft) checkAgainst(names []string, p *problems) {
 			p.add(place(d.againAt, e.Name, d.baselineAt),
 				"%s: against: there is no target %s in the plan%s", e.Name, quote(e.Against),
 				suggest.MeantOrAll(e.Against, names, "there are:"))
-		case e.Against == e.Name || base.Against != "":
+		case e.Against == e.Name || base.Against != "" && d.turns(e):
 			p.add(place(d.againAt, e.Name, d.baselineAt),
-				"%s is compared with %s, which must be another target that is compared with the baseline", e.Name,
-				e.Against)
+				"%s is compared with %s, which must be another target and lead to the baseline", e.Name, e.Against)
 		case e.Name == d.Baseline:
 			p.add(place(d.againAt, e.Name, d.baselineAt), "%s is the baseline: leave out its against", e.Name)
 		}
@@ -178,6 +179,19 @@ func (d *draft) checkAgainst(names []string, p *problems) {
 			e.Against = ""
 		}
 	}
+}
+
+// turns tells whether what a target is compared with leads back to it, or never ends.
+func (d *draft) turns(e *Target) bool {
+	at := e
+	for range d.Targets {
+		next, ok := d.Target(at.Against)
+		if !ok {
+			return false // it ends at the baseline, or at what is not there
+		}
+		at = next
+	}
+	return true
 }
 
 // resolveTargets puts targets in the order of the environments, the baseline among them; all of them are written as
@@ -198,17 +212,27 @@ func (d *draft) resolveTargets(p *problems) {
 					suggest.MeantOrAll(n, names, "there are:"))
 			}
 		}
+		if w.Baseline != "" && !contains(names, w.Baseline) {
+			p.add(d.place(d.targetsAt, i), "baseline: there is no target %s in the plan%s", quote(w.Baseline),
+				suggest.MeantOrAll(w.Baseline, names, "there are:"))
+		}
+		if w.Baseline == d.Baseline {
+			w.Baseline = ""
+		}
 		if len(w.Targets) == 0 {
 			continue
 		}
-		var ordered []string
-		for _, n := range names {
-			if n == d.Baseline || contains(w.Targets, n) || d.isBase(n, w.Targets) {
-				ordered = append(ordered, n)
+		// What they are compared with takes part, and what that is compared with.
+		base, all := d.Base(w), slices.Clone(w.Targets)
+		for n := 0; n < len(all); n++ {
+			if a := d.Against(all[n]); all[n] != base && !contains(all, a) && (a != d.Baseline || w.Baseline == "") {
+				all = append(all, a)
 			}
 		}
-		w.Targets = ordered
-		if len(ordered) == len(names) {
+		w.Targets = slices.DeleteFunc(slices.Clone(names), func(n string) bool {
+			return n != base && !contains(all, n)
+		})
+		if len(w.Targets) == len(names) {
 			w.Targets = nil
 		}
 	}
@@ -242,16 +266,6 @@ func (d *draft) spareMounts(t *Tables, p *problems) {
 			}
 		}
 	}
-}
-
-// isBase tells whether one of the targets is compared with name.
-func (d *draft) isBase(name string, targets []string) bool {
-	for i := range d.Targets {
-		if e := &d.Targets[i]; e.Against == name && contains(targets, e.Name) {
-			return true
-		}
-	}
-	return false
 }
 
 func (d *draft) place(places []pos, i int) pos {

@@ -172,9 +172,10 @@ func workloadsSchema(t *Tables) object {
 			"label": object{"type": "string", "minLength": 1, "maxLength": maxLabel},
 			"targets": object{"anyOf": []object{ref("target"),
 				{"type": "array", "minItems": 1, "items": ref("target")}}},
-			"trial":  ref("duration"),
-			"work":   object{"type": "object", "additionalProperties": object{"type": "integer", "minimum": 1}},
-			"params": object{"type": "object", "properties": params, "additionalProperties": false},
+			"baseline": ref("target"),
+			"trial":    ref("duration"),
+			"work":     object{"type": "object", "additionalProperties": object{"type": "integer", "minimum": 1}},
+			"params":   object{"type": "object", "properties": params, "additionalProperties": false},
 		}
 		short := object{}
 		for name, s := range params {

@@ -225,11 +225,60 @@ workloads: [{kind: fs.randread, targets: [vm:9p]}, fs.randread:bs=8KiB]
 	if again, err := Unmarshal("p", Marshal(p)); err != nil || again.Against("vm:loose") != "vm" {
 		t.Errorf("%v", err)
 	}
-	for from, to := range map[string]string{"against: vm}": "against: vn}",
-		"9p, against: vm}": "9p, against: vm:loose}"} {
-		if _, err := Parse("p.yaml", []byte(strings.Replace(src, from, to, 1)), mountTables()); err == nil ||
-			!strings.Contains(err.Error(), "vm:9p: against: ") && !strings.Contains(err.Error(), "compared with") {
-			t.Errorf("%s: %v", to, err)
+	chain := strings.Replace(src, "9p, against: vm}", "9p, against: vm:loose}", 1)
+	if p, err = Parse("p.yaml", []byte(chain), mountTables()); err != nil ||
+		!slices.Equal(p.Bases(&p.Workloads[0]), []string{"host", "vm:loose", "vm"}) {
+		t.Errorf("%v, bases %q", err, p.Bases(&p.Workloads[0]))
+	}
+	for text, bad := range map[string]string{
+		"no target \"vn\"":     strings.Replace(src, "against: vm}", "against: vn}", 1),
+		"lead to the baseline": strings.Replace(chain, "loose, against: vm}", "loose, against: vm:9p}", 1)} {
+		if _, err := Parse("p.yaml", []byte(bad), mountTables()); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("%s: %v", text, err)
 		}
+	}
+}
+
+// TestWorkloadHasABaseline: where the plan's baseline cannot do the work, another target takes its place, in the
+// plan as in what is left of it.
+func TestWorkloadHasABaseline(t *testing.T) {
+	const src = `environments:
+  host: local
+  box: machine
+  vm: {driver: machine, against: box}
+  vm:9p: {kind: 9p, against: vm}
+workloads:
+  - {kind: fs.randread, baseline: box, targets: [vm:9p]}
+  - {kind: command, command: "true", targets: [box]}
+`
+	p, err := Parse("p.yaml", []byte(src), mountTables())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &p.Workloads[0]
+	for range 2 {
+		if !slices.Equal(w.Targets, []string{"box", "vm", "vm:9p"}) ||
+			!slices.Equal(p.Bases(w), []string{"box", "vm"}) ||
+			p.AgainstIn(w, "vm:9p") != "vm" || p.AgainstIn(w, "vm") != "box" || p.AgainstIn(w, "box") != "box" ||
+			p.AgainstIn(&p.Workloads[1], "box") != "host" || p.cells() != 3 {
+			t.Errorf("targets %q, bases %q, %d cells", w.Targets, p.Bases(w), p.cells())
+		}
+		if p, err = Unmarshal("p", Marshal(p)); err != nil {
+			t.Fatal(err)
+		}
+		w = &p.Workloads[0]
+	}
+	if _, err := Parse("p.yaml", []byte(strings.Replace(src, "baseline: box", "baseline: bux", 1)),
+		mountTables()); err == nil || !strings.Contains(err.Error(), `there is no target "bux"`) {
+		t.Errorf("a baseline that there is not: %v", err)
+	}
+	// Without box, the next one takes its place.
+	q, err := ParseWithFlags("p.yaml", []byte(src),
+		Flags{Environments: []string{"host", "vm", "vm:9p"}}, mountTables())
+	if err != nil || len(q.Workloads) != 1 || q.Workloads[0].Baseline != "vm" {
+		t.Errorf("without box: %+v, %v", q, err)
+	}
+	if q := p.Without(map[string]bool{"box": true}, nil); q.Workloads[0].Baseline != "vm" {
+		t.Errorf("without box: %+v", q.Workloads)
 	}
 }

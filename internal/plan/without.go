@@ -3,6 +3,7 @@ package plan
 import (
 	"maps"
 	"slices"
+	"strings"
 )
 
 // Without returns a copy of the plan that does without some targets and workloads, by name and label. All else stays,
@@ -24,6 +25,9 @@ func (p *Plan) Without(targets, workloads map[string]bool) *Plan {
 	for _, w := range p.Workloads {
 		all := len(w.Targets) == 0
 		w.Targets = slices.DeleteFunc(slices.Clone(w.Targets), func(t string) bool { return targets[t] })
+		if targets[w.Baseline] {
+			w.Baseline = strings.Join(w.Targets[:min(1, len(w.Targets))], "")
+		}
 		if workloads[w.Label] || !all && len(w.Targets) < 2 {
 			continue
 		}

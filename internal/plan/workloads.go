@@ -18,7 +18,7 @@ import (
 
 // reservedWork are the keys of a workload that are not parameters of its kind. A kind's parameter of such a name can
 // only be given below params.
-var reservedWork = []string{"kind", "label", "targets", "trial", "work", "params"}
+var reservedWork = []string{"kind", "label", "targets", "baseline", "trial", "work", "params"}
 
 // maxLabel bounds a label, in runes, so that a report keeps its shape.
 const maxLabel = 100
@@ -148,6 +148,8 @@ func (r *reader) workloadKeys(w *Workload, keys []*entry, at pos) (params []give
 		case "targets":
 			targetsAt = e.value.at
 			w.Targets = r.names(e.value)
+		case "baseline":
+			w.Baseline = r.text(e.value, 100)
 		case "work":
 			w.Work = r.work(e.value)
 		case "params":

@@ -92,7 +92,7 @@ func (e *editor) Plan(p *plan.Plan) {
 	}
 	for i := range p.Workloads {
 		w := &p.Workloads[i]
-		w.Label = m.text(w.Label)
+		w.Label, w.Baseline = m.text(w.Label), m.text(w.Baseline)
 		for k, v := range w.Params {
 			w.Params[k] = m.text(v)
 		}

@@ -71,13 +71,13 @@ func (cm *cellMaker) makeCells() {
 			for j := range cm.plan.Targets {
 				target := cm.plan.Targets[j].Name
 				// A baseline alone is weighed against itself: its figures still carry how well they repeat.
-				if target == cm.plan.Baseline && len(cm.plan.Targets) > 1 || !w.On(target) {
+				if target == cm.plan.Base(w) && len(cm.plan.Targets) > 1 || !w.On(target) {
 					continue
 				}
 				c := &cellBuilder{metric: m, cpuBound: cpuBound, Cell: Cell{
 					Workload: w.Label, Kind: w.Kind, Family: family,
 					Metric: m.Name, Unit: m.Unit, Better: string(m.Better), Primary: m.Name == primary,
-					Target: target, Baseline: cm.plan.Against(target), Writes: writes(w, m.Name),
+					Target: target, Baseline: cm.plan.AgainstIn(w, target), Writes: writes(w, m.Name),
 					Warnings: []record.Warning{},
 				}}
 				cm.cells = append(cm.cells, c)

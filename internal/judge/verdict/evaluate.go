@@ -94,11 +94,19 @@ func HasFigures(r *Result) bool {
 func (e *evaluation) run() Run {
 	r, p := e.Run, e.Plan
 	r.Name, r.Baseline, r.Seed, r.Mode = p.Name, p.Baseline, p.Seed, string(p.Mode)
-	r.Sessions, r.Blocks, r.Discarded, r.Failed = len(e.index.sessions), e.index.mostBlocks(p.Against),
+	r.Sessions, r.Blocks, r.Discarded, r.Failed = len(e.index.sessions), e.index.mostBlocks(e.against),
 		e.index.discardedBlocks(), e.index.failed
 	r.Alpha, r.LookAlpha = p.Alpha, p.LookAlpha
 	r.Scope = scope(r.Sessions, e.opened.resumptions())
 	return r
+}
+
+// against is what a target was compared with in a workload.
+func (e *evaluation) against(workload, target string) string {
+	if w, ok := e.Plan.Workload(workload); ok {
+		return e.Plan.AgainstIn(w, target)
+	}
+	return e.Plan.Against(target)
 }
 
 // scope is the part of every sentence that says how far a claim reaches.

@@ -113,11 +113,11 @@ func (x *index) of(workload, target, slot string) *series {
 // mostBlocks counts the blocks that a workload completed, of the workload with most. What a run was stopped in the
 // midst of is no block: a candidate's trial without its baseline's gives no ratio, and the run that goes on begins a
 // new one. A baseline that has no candidate beside it is counted by itself.
-func (x *index) mostBlocks(against func(target string) string) int {
+func (x *index) mostBlocks(against func(workload, target string) string) int {
 	paired, alone := 0, 0
 	for k, s := range x.series {
 		alone = max(alone, len(s.used))
-		b := against(k.target)
+		b := against(k.workload, k.target)
 		if k.slot != "" || k.target == b {
 			continue
 		}

@@ -159,6 +159,32 @@ func TestDisksComparesImagesAndNothingElse(t *testing.T) {
 	}
 }
 
+// TestSitesAreComparedAmongThemselves: the host has no site, so it takes no part where sites are measured, and one on a
+// mount is compared with the one beside it.
+func TestSitesAreComparedAmongThemselves(t *testing.T) {
+	s, _ := study.Lookup("hypervisors")
+	p := parse(t, s)
+	rows := 0
+	for i := range p.Workloads {
+		w := &p.Workloads[i]
+		if !strings.HasPrefix(w.Params["url"], "stack") {
+			continue
+		}
+		rows++
+		if w.On(p.Baseline) || p.Base(w) != "box-site" || !slices.Equal(p.Bases(w), []string{"box-site", "vm-site"}) ||
+			p.AgainstIn(w, "vm-site:9p") != "vm-site" || p.AgainstIn(w, "vm-site") != "box-site" ||
+			len(w.Targets) != 5 {
+			t.Errorf("%s: targets %q, bases %q", w.Label, w.Targets, p.Bases(w))
+		}
+		if w.Kind == "http.load" && w.Params["match"] == "" {
+			t.Errorf("%s takes an error page for a page", w.Label)
+		}
+	}
+	if rows < 3 {
+		t.Errorf("there are %d rows for sites", rows)
+	}
+}
+
 // TestStudiesGoOnWithWhatIsHere: a study is a plan also where most of what it names is missing, and says what it leaves
 // out.
 func TestStudiesGoOnWithWhatIsHere(t *testing.T) {

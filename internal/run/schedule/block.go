@@ -27,14 +27,14 @@ const (
 func (r *runner) block(ctx context.Context, w *plan.Workload) error {
 	r.progress.blocks[w.Label]++
 	n := r.progress.blocks[w.Label]
-	slots := []record.Trial{{Target: r.plan.Baseline}}
+	slots := []record.Trial{{Target: r.plan.Base(w)}}
 	for _, base := range r.plan.Bases(w) {
 		if r.table.alive(w, base) {
 			slots = append(slots, record.Trial{Target: base, Slot: record.NullSlot})
 		}
 	}
 	for j := range r.plan.Targets {
-		if e := r.plan.Targets[j].Name; e != r.plan.Baseline && w.On(e) && r.table.alive(w, e) {
+		if e := r.plan.Targets[j].Name; e != r.plan.Base(w) && w.On(e) && r.table.alive(w, e) {
 			slots = append(slots, record.Trial{Target: e})
 		}
 	}

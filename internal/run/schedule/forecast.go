@@ -61,7 +61,7 @@ func NewForecast(p *plan.Plan, kinds func(string) (*workload.Kind, bool)) Foreca
 				continue
 			}
 			slots++
-			if e.Name != p.Baseline {
+			if e.Name != p.Base(w) {
 				f.Cells++
 			}
 		}
@@ -122,7 +122,7 @@ func CheckFreeSpace(p *plan.Plan, kinds func(string) (*workload.Kind, bool), dri
 			case r.Bytes >= 0 && need*filled > float64(r.Bytes):
 				short = append(short, fmt.Sprintf("%s needs %s in %s, and %s has %s free; choose a smaller size, or %s",
 					w.Label, room(need), name, r.Where, room(float64(r.Bytes)/filled), r.Remedy))
-			case name == p.Baseline:
+			case name == p.Base(w):
 				base = true
 			default:
 				fits++

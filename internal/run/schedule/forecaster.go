@@ -93,7 +93,7 @@ func (f *forecaster) knownTime(w *plan.Workload) time.Duration {
 		e := f.plan.Targets[i].Name
 		if c := f.table.cells[cellKey{w.Label, e}]; c != nil && w.On(e) && f.table.alive(w, e) {
 			d += c.expected
-			if e == f.plan.Baseline {
+			if e == f.plan.Base(w) {
 				d += c.expected
 			}
 		}
@@ -154,7 +154,7 @@ func (f *forecaster) firstBlock(w *plan.Workload) (d time.Duration) {
 		if f.table.ready[w.Label] {
 			times = 1
 		}
-		if e == f.plan.Baseline {
+		if e == f.plan.Base(w) {
 			times++
 		}
 		d += time.Duration(times) * one

@@ -213,7 +213,7 @@ func (k *calibrator) same(ctx context.Context, w *plan.Workload) error {
 // alike gives the same work to the baseline and all targets whose unit costs about as much, and freezes the work of
 // all.
 func (k *calibrator) alike(w *plan.Workload) {
-	base := k.table.cells[cellKey{w.Label, k.plan.Baseline}]
+	base := k.table.cells[cellKey{w.Label, k.plan.Base(w)}]
 	near := []*cell{}
 	if base != nil && base.dead == nil && base.unit > 0 {
 		near = append(near, base)

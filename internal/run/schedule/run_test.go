@@ -76,6 +76,44 @@ func TestBlocksHoldEveryTargetOnceAndTheBaselineTwice(t *testing.T) {
 
 // TestSameWork: where units differ from each other, a slow target does as many as a fast one, and has done them before
 // its first trial that counts.
+// TestAWorkloadsOwnBaseline: the plan's baseline takes no part in it, so that it may be unable to.
+func TestAWorkloadsOwnBaseline(t *testing.T) {
+	w := newWorld(0.001, map[string]float64{"host": 100, "box": 100, "vm": 150, "vm:9p": 300})
+	p := simPlan("host", "box", "vm", "vm:9p")
+	p.Targets[2].Against, p.Targets[3].Against = "box", "vm"
+	p.Workloads = []plan.Workload{{Label: "site", Kind: "sim", Baseline: "box",
+		Targets: []string{"box", "vm", "vm:9p"}}}
+	w.fails["host"] = true
+	m, r, err := simulate(t, t.Context(), w, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slots := map[string]int{}
+	for _, tr := range m.trials {
+		if tr.Block == 1 {
+			slots[tr.Target+" "+string(tr.Slot)]++
+		}
+	}
+	if w.trials["host"] != 0 || len(slots) != 5 || slots["box "] != 1 || slots["vm "+string(record.NullSlot)] != 1 {
+		t.Errorf("the host was tried %d times; the first block has %v", w.trials["host"], slots)
+	}
+	if len(r.Cells) != 2 || r.Run.Blocks < 10 {
+		t.Fatalf("cells %+v, %d blocks", r.Cells, r.Run.Blocks)
+	}
+	for target, want := range map[string]struct {
+		base  string
+		ratio float64
+	}{"vm": {"box", 1.5}, "vm:9p": {"vm", 2}} {
+		c := cellOf(r, "site", target)
+		if c.Baseline != want.base || math.Abs(c.Ratio.Center/want.ratio-1) > 0.01 || c.Verdict != record.Different {
+			t.Errorf("%s costs %v against %s: %s", target, c.Ratio.Center, c.Baseline, c.Verdict)
+		}
+	}
+	if f := NewForecast(p, func(string) (*workload.Kind, bool) { return &simKind, true }); f.Cells != 2 {
+		t.Errorf("%+v", f)
+	}
+}
+
 func TestSameWork(t *testing.T) {
 	w := newWorld(0.003, map[string]float64{"host": 1, "box": 1.2, "vm": 9})
 	m, r, err := simulate(t, t.Context(), w, simPlan("host", "vm", "box"), func(c *Config) { c.Kinds = sameWork })

@@ -68,14 +68,14 @@ func (l *table) alive(w *plan.Workload, target string) bool {
 
 // measurable tells whether the workload can still tell anything: its baseline and a candidate are alive.
 func (l *table) measurable(w *plan.Workload) bool {
-	if !l.alive(w, l.plan.Baseline) {
+	if !l.alive(w, l.plan.Base(w)) {
 		return false
 	}
 	if len(l.plan.Targets) == 1 {
 		return true // a baseline alone is measured against itself
 	}
 	for i := range l.plan.Targets {
-		if e := l.plan.Targets[i].Name; e != l.plan.Baseline && w.On(e) && l.alive(w, e) {
+		if e := l.plan.Targets[i].Name; e != l.plan.Base(w) && w.On(e) && l.alive(w, e) {
 			return true
 		}
 	}

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -106,7 +107,7 @@ func (f *forest) cells(r *Row) {
 	}
 	aside := ""
 	if r.Baseline > 0 {
-		aside = clean(f.m.Run.Baseline) + " " + unit.Format(r.Baseline, clean(r.Unit))
+		aside = cmp.Or(clean(r.Base), clean(f.m.Run.Baseline)) + " " + unit.Format(r.Baseline, clean(r.Unit))
 	}
 	f.lines = append(f.lines, forestLine{heading: clean(r.Workload), aside: aside})
 	for col, c := range r.Cells {

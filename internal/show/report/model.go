@@ -7,12 +7,14 @@ package report
 
 import (
 	"io"
+	"strings"
 
 	"tare/internal/judge/costper"
 	"tare/internal/judge/failif"
 	"tare/internal/judge/verdict"
 	"tare/internal/plan"
 	"tare/internal/record"
+	"tare/internal/unit"
 )
 
 // Model is a comparison arranged for showing.
@@ -68,8 +70,10 @@ type Row struct {
 	Metric   string
 	Unit     string
 	Primary  bool
-	// Baseline is the baseline's centre in Unit; 0 when there is none.
+	// Baseline is the centre of what the cells are compared with, in Unit; 0 when there is none. Base is its name if it
+	// is another target than the run's baseline.
 	Baseline float64
+	Base     string
 	// Cells has an entry for each column; nil where the workload does not run there.
 	Cells []*verdict.Cell
 }
@@ -163,9 +167,7 @@ func NewModel(r *verdict.Result) *Model {
 				Primary: c.Primary, Cells: make([]*verdict.Cell, len(m.Columns))})
 		}
 		m.Rows[at].Cells[col] = c
-		if m.Rows[at].Baseline == 0 {
-			m.Rows[at].Baseline = c.BaselineCenter
-		}
+		m.Rows[at].compared(c, r.Run.Baseline)
 	}
 	families := map[string]int{}
 	for i := range r.Families {
@@ -185,6 +187,25 @@ func NewModel(r *verdict.Result) *Model {
 	}
 	m.Null = nullOf(r)
 	return m
+}
+
+// compared notes the figure of what a cell is compared with: of the run's baseline, or of another target if no cell of
+// the row is compared with that.
+func (r *Row) compared(c *verdict.Cell, baseline string) {
+	if other := c.Baseline != baseline; c.BaselineCenter != 0 && (r.Baseline == 0 || r.Base != "" && !other) {
+		r.Baseline, r.Base = c.BaselineCenter, ""
+		if other {
+			r.Base = c.Baseline
+		}
+	}
+}
+
+// BaselineText is the figure of what the row's cells are compared with, with its name where that is not the baseline.
+func (r *Row) BaselineText() string {
+	if r.Baseline <= 0 {
+		return ""
+	}
+	return strings.TrimLeft(clean(r.Base)+" ", " ") + unit.Format(r.Baseline, clean(r.Unit))
 }
 
 // ran tells whether the cell was measured at all, or tried.

@@ -213,6 +213,37 @@ func TestSchemaRefuses(t *testing.T) {
 	}
 }
 
+// TestRowsWithABaselineOfTheirOwn: a row's figure stands with the name of what it is of, where that is not the run's
+// baseline, and in the column of that target stands a 1.
+func TestRowsWithABaselineOfTheirOwn(t *testing.T) {
+	cell := func(target, base string, ratio float64) verdict.Cell {
+		return verdict.Cell{Workload: "site", Kind: "http.load", Metric: "rate", Unit: "req/s", Primary: true,
+			Target:   target,
+			Baseline: base, BaselineCenter: 10, Center: 10 / ratio,
+			Ratio: record.Ratio{Center: ratio, Blocks: 10, Verdict: record.Different}}
+	}
+	r := &verdict.Result{Run: verdict.Run{Baseline: "host"},
+		Targets: []verdict.Target{{Name: "host", Baseline: true}, {Name: "box"}, {Name: "vm", Against: "box"},
+			{Name: "vm:9p", Of: "vm", Against: "vm"}},
+		Cells: []verdict.Cell{cell("vm", "box", 4), cell("vm:9p", "vm", 1.5)}}
+	m := NewModel(r)
+	if len(m.Rows) != 1 || m.Rows[0].Base != "box" || m.Rows[0].BaselineText() != "box 10.0 req/s" {
+		t.Fatalf("rows %+v", m.Rows)
+	}
+	for _, width := range []int{200, 30} {
+		m.Text.Width = width
+		text := string(render(t, Terminal, m))
+		if !strings.Contains(text, "box 10.0 req/s") || strings.Contains(text, "host 10") ||
+			strings.Contains(text, "host box") {
+			t.Errorf("%d columns:\n%s", width, text)
+		}
+	}
+	r.Cells = append(r.Cells, cell("box", "host", 2))
+	if m = NewModel(r); m.Rows[0].Base != "" || m.Rows[0].BaselineText() != "10.0 req/s" {
+		t.Errorf("with the run's baseline: %+v", m.Rows[0])
+	}
+}
+
 func TestRatioText(t *testing.T) {
 	for v, want := range map[float64]string{1: "1.00", 0.995: "0.99", 1.009: "1.01", 9.81: "9.81", 9.996: "10.0",
 		14.23: "14.2", 99.96: "100", 242.4: "242",

@@ -2,14 +2,13 @@ package report
 
 import (
 	"strings"
-
-	"tare/internal/unit"
 )
 
 // tableRow is a line of the table before it is laid out.
 type tableRow struct {
 	label    string
 	baseline string
+	base     string // what its cells are compared with, if that is not the run's baseline; baseline has its name, too
 	entries  []shown
 	gap      bool // an empty line before it
 }
@@ -111,10 +110,12 @@ func (t *terminal) rowsOf(all, narrow bool) []tableRow {
 		if !r.Primary {
 			row.label = "  " + clean(r.Metric)
 		}
-		if r.Baseline > 0 {
-			row.baseline = unit.Format(r.Baseline, clean(r.Unit))
-		}
-		for _, c := range r.Cells {
+		row.baseline, row.base = r.BaselineText(), r.Base
+		for j, c := range r.Cells {
+			if c == nil && t.Columns[j].Target.Name == r.Base {
+				row.entries = append(row.entries, shown{noSign: true, ratio: "1"})
+				continue
+			}
 			row.entries = append(row.entries, t.show(c, narrow))
 		}
 		rows = append(rows, row)
@@ -260,7 +261,11 @@ func (t *terminal) stacked(rows []tableRow) {
 		}
 		head := r.label
 		if r.baseline != "" {
-			head += " (" + clean(t.Run.Baseline) + " " + r.baseline + ")"
+			name := ""
+			if r.base == "" {
+				name = clean(t.Run.Baseline) + " "
+			}
+			head += " (" + name + r.baseline + ")"
 		}
 		indent := r.label[:len(r.label)-len(strings.TrimLeft(r.label, " "))]
 		t.para(indent, strings.TrimLeft(head, " "))

@@ -167,9 +167,14 @@ func (b *workbook) figures(s string, row int, head string, rows []*Row, label fu
 	row++
 	for _, r := range rows {
 		b.put(s, 1, row, label(r), 0)
-		b.put(s, 2, row, positive(r.Baseline), b.figure)
+		if r.Base == "" {
+			b.put(s, 2, row, positive(r.Baseline), b.figure)
+		}
 		for i, c := range r.Cells {
-			if c != nil {
+			switch {
+			case c == nil && b.Columns[i].Target.Name == r.Base:
+				b.put(s, 3+i, row, positive(r.Baseline), b.figure)
+			case c != nil:
 				b.put(s, 3+i, row, positive(c.Center), b.figure)
 			}
 		}

@@ -6,7 +6,6 @@ import (
 	"github.com/xuri/excelize/v2"
 
 	"tare/internal/record"
-	"tare/internal/unit"
 )
 
 // summary is the sheet that opens: the answers, the ratios of the primary metrics with their chart, and what must be
@@ -75,7 +74,7 @@ func (b *workbook) ratios(s string, row int) int {
 		}
 		b.put(s, 1, row, r.Workload, 0)
 		if r.Baseline > 0 {
-			b.put(s, 2, row, unit.Format(r.Baseline, clean(r.Unit)), 0)
+			b.put(s, 2, row, r.BaselineText(), 0)
 		}
 		for j, c := range r.Cells {
 			if c == nil {
