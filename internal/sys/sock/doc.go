@@ -41,10 +41,14 @@ func Read(fd FD, b []byte) (int, error) { return readWith(readOnce, fd, b) }
 
 // readWith is Read by a call of one's own.
 func readWith(call func(fd FD, b []byte) (int, error), fd FD, b []byte) (int, error) {
+	var p patience
 	for {
 		n, err := call(fd, b)
 		switch {
 		case again(err):
+			if p.over(fd, false) {
+				return 0, ErrStalled
+			}
 			continue
 		case stalled(err):
 			return 0, ErrStalled
@@ -95,17 +99,21 @@ func ReadBy(fd FD, b []byte, end time.Time) error {
 func WriteFull(fd FD, b []byte) error { return writeWith(writeOnce, fd, b) }
 
 func writeWith(call func(fd FD, b []byte) (int, error), fd FD, b []byte) error {
+	var p patience
 	for len(b) > 0 {
 		n, err := call(fd, b)
 		switch {
 		case again(err):
+			if p.over(fd, true) {
+				return ErrStalled
+			}
 			continue
 		case stalled(err):
 			return ErrStalled
 		case err != nil:
 			return err
 		}
-		b = b[n:]
+		b, p = b[n:], patience{}
 	}
 	return nil
 }
@@ -138,10 +146,14 @@ func Receive(fd FD, block []byte, amount int64) error {
 // Put sends a datagram on a connected socket. A network that has no room for it drops it, which is no error here. See
 // thread.Room.
 func Put(fd FD, b []byte) error {
+	var p patience
 	for {
 		_, err := bareWrite(fd, b)
 		switch {
 		case again(err):
+			if p.over(fd, true) {
+				return ErrStalled
+			}
 			continue
 		case stalled(err):
 			return ErrStalled
@@ -154,14 +166,33 @@ func Put(fd FD, b []byte) error {
 
 // Get receives a datagram. See thread.Room.
 func Get(fd FD, b []byte) (int, error) {
+	var p patience
 	for {
 		n, err := bareGet(fd, b)
-		if again(err) {
+		if again(err) && !p.over(fd, false) {
 			continue
 		}
-		if stalled(err) {
+		if again(err) || stalled(err) {
 			return 0, ErrStalled
 		}
 		return n, err
 	}
+}
+
+// patience is a socket's deadline over the signals that interrupt a wait. The kernel's begins anew after each, and Go's
+// runtime sends one every few milliseconds to a thread that waits without its knowledge. The clock is only looked at
+// after a signal.
+type patience struct{ end time.Time }
+
+// over tells, after an interrupted call, whether the deadline has passed.
+func (p *patience) over(fd FD, writes bool) bool {
+	now := time.Now()
+	if p.end.IsZero() {
+		d := limit(fd, writes)
+		if d <= 0 {
+			return false
+		}
+		p.end = now.Add(d)
+	}
+	return now.After(p.end)
 }

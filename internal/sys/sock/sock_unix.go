@@ -106,10 +106,14 @@ func addrPort(sa unix.Sockaddr) (at netip.AddrPort) {
 
 // GetFrom receives a datagram and says from where.
 func GetFrom(fd FD, b []byte) (int, Address, error) {
+	var p patience
 	for {
 		n, sa, err := unix.Recvfrom(fd, b, 0)
 		switch {
 		case again(err):
+			if p.over(fd, false) {
+				return 0, Address{}, ErrStalled
+			}
 			continue
 		case stalled(err):
 			return 0, Address{}, ErrStalled
@@ -133,6 +137,19 @@ func Limit(fd FD, d time.Duration) error {
 		return os.NewSyscallError("setsockopt", err)
 	}
 	return os.NewSyscallError("setsockopt", unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &tv))
+}
+
+// limit is what Limit has set; 0: no limit, or not known.
+func limit(fd FD, writes bool) time.Duration {
+	option := unix.SO_RCVTIMEO
+	if writes {
+		option = unix.SO_SNDTIMEO
+	}
+	tv, err := unix.GetsockoptTimeval(fd, unix.SOL_SOCKET, option)
+	if err != nil {
+		return 0
+	}
+	return time.Duration(tv.Nano())
 }
 
 // NoDelay makes the kernel send small messages at once.

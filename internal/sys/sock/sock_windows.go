@@ -82,6 +82,9 @@ func Limit(fd FD, d time.Duration) error {
 	return windows.SetsockoptInt(fd, windows.SOL_SOCKET, sendTimeout, ms)
 }
 
+// limit is not asked for: nothing interrupts a wait here.
+func limit(FD, bool) time.Duration { return 0 }
+
 // NoDelay makes the kernel send small messages at once.
 func NoDelay(fd FD) error {
 	return windows.SetsockoptInt(fd, windows.IPPROTO_TCP, windows.TCP_NODELAY, 1)
