@@ -13,6 +13,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -82,7 +83,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { s.tcp.Close() })
 	defer stop()
 	defer s.tests.Wait()
-	for {
+	for number := 0; ; number++ {
 		c, err := s.tcp.AcceptTCP()
 		switch {
 		case ctx.Err() != nil:
@@ -100,12 +101,18 @@ func (s *Server) Serve(ctx context.Context) error {
 			continue
 		}
 		s.waiting.Add(1)
-		s.tests.Go(func() { s.attend(ctx, c) })
+		s.tests.Go(func() { s.attend(ctx, stream{c, number}) })
 	}
 }
 
+// stream is a connection with its place among all that were accepted.
+type stream struct {
+	*net.TCPConn
+	number int
+}
+
 // attend finds out what a connection is: the control connection of a new test, or a stream of the one that runs.
-func (s *Server) attend(ctx context.Context, c *net.TCPConn) {
+func (s *Server) attend(ctx context.Context, c stream) {
 	waiting := true
 	waited := func() {
 		if waiting {
@@ -125,7 +132,7 @@ func (s *Server) attend(ctx context.Context, c *net.TCPConn) {
 	s.mu.Lock()
 	t := s.running
 	if t == nil {
-		t = &test{server: s, control: c, cookie: cookie, streams: make(chan *net.TCPConn)}
+		t = &test{server: s, control: c.TCPConn, cookie: cookie, streams: make(chan stream)}
 		s.running = t
 		s.mu.Unlock()
 		waited()
@@ -169,7 +176,7 @@ type test struct {
 	control *net.TCPConn
 	cookie  [iperf3.CookieSize]byte
 	params  iperf3.Params
-	streams chan *net.TCPConn
+	streams chan stream
 	udp     *net.UDPConn
 	lanes   []*lane
 	moving  sync.WaitGroup
@@ -324,38 +331,48 @@ func (t *test) open(r *Report) error {
 		return fmt.Errorf("ask for the streams: %w", err)
 	}
 	end := time.Now().Add(paramsTime)
-	for i := range r.Receiving + r.Sending {
+	n := r.Receiving + r.Sending
+	var accepted []stream
+	for i := range n {
 		l := &lane{sends: i >= r.Receiving}
 		var err error
 		if p.UDP {
 			err = t.greet(l, end)
 		} else {
-			err = t.accept(l, end)
+			var c stream
+			if c, err = t.accept(end); err == nil {
+				l.tcp, accepted = c.TCPConn, append(accepted, c)
+			}
 		}
 		if err != nil {
-			return fmt.Errorf("wait for stream %d of %d: %w", i+1, r.Receiving+r.Sending, err)
+			return fmt.Errorf("wait for stream %d of %d: %w", i+1, n, err)
 		}
 		t.lanes = append(t.lanes, l)
+	}
+	// They showed their cookies side by side. Which one sends is a matter of the order in which the client opened them.
+	slices.SortFunc(accepted, func(a, b stream) int { return a.number - b.number })
+	for i, c := range accepted {
+		t.lanes[i].tcp = c.TCPConn
 	}
 	return nil
 }
 
 var errNoStream = errors.New("the client does not open it")
 
-func (t *test) accept(l *lane, end time.Time) error {
+func (t *test) accept(end time.Time) (stream, error) {
 	for time.Now().Before(end) && !t.cut.Load() {
 		select {
-		case l.tcp = <-t.streams:
-			l.tcp.SetDeadline(time.Time{})
-			l.tcp.SetNoDelay(t.params.NoDelay)
-			return nil
+		case c := <-t.streams:
+			c.SetDeadline(time.Time{})
+			c.SetNoDelay(t.params.NoDelay)
+			return c, nil
 		case <-time.After(quiet):
 			if t.left() {
-				return errLeft
+				return stream{}, errLeft
 			}
 		}
 	}
-	return errNoStream
+	return stream{}, errNoStream
 }
 
 var errLeft = errors.New("the client has left")
@@ -598,6 +615,12 @@ func (t *test) exchange(elapsed, used time.Duration, known bool) error {
 		}
 	}
 	t.moving.Wait()
+	for _, l := range t.lanes {
+		if l.tcp != nil && l.sends {
+			// A stock client reads whole blocks, and would wait half a minute for the rest of the last one.
+			l.tcp.CloseWrite()
+		}
+	}
 	if err := t.say(iperf3.ExchangeResults); err != nil {
 		return fmt.Errorf("ask for the results: %w", err)
 	}
