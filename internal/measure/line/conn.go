@@ -10,7 +10,7 @@ import (
 
 const (
 	buffered = 64 << 10 // bytes that each end keeps of a stream, in each direction
-	window   = 32 << 10 // bytes that may be on their way
+	window   = 32 << 10 // bytes that may be on their way, as long as none is lost
 )
 
 // The time without an answer after which data is sent again: first, least and longest.
@@ -43,6 +43,7 @@ type Conn struct {
 	nxt     uint64 // the next byte to send
 	sent    uint64 // all bytes before this one were sent, once at least
 	limit   uint64 // the other end has room for the bytes before this one
+	flight  int    // bytes that may be on their way
 	poll    bool   // ask for an acknowledgement
 	mended  uint64 // una+1 when damage was last reported and sent again
 	again   int64  // bytes sent again
@@ -93,7 +94,7 @@ var errForgotten = errors.New("the guest knows nothing of this session any more:
 	"has ended")
 
 func newConn(p *port, session uint32) *Conn {
-	c := &Conn{p: p, session: session, limit: buffered, promised: buffered}
+	c := &Conn{p: p, session: session, limit: buffered, promised: buffered, flight: window}
 	c.timer = time.AfterFunc(time.Hour, c.late)
 	c.timer.Stop()
 	return c
@@ -233,7 +234,7 @@ func (c *Conn) next(b []byte) []byte {
 	}
 	s := segment{damage: c.damage, poll: c.poll}
 	if from, end := c.nxt, c.last(); from <= end && !c.done {
-		to := max(from, min(end, from+maxData, c.limit, c.una+window))
+		to := max(from, min(end, from+maxData, c.limit, c.una+uint64(c.flight)))
 		s.end = c.fin && to == end
 		s.data = to > from || s.end
 		s.offset, s.payload = from, c.out.b[from-c.una:to-c.una]
@@ -310,12 +311,19 @@ func (c *Conn) late() {
 	}
 	c.backoff++
 	if c.sent > c.una {
-		c.nxt = c.una
+		c.resend(maxData)
 	} else {
 		c.poll = true
 	}
 	c.arm()
 	c.p.changed.Broadcast()
+}
+
+// resend sends again what is not acknowledged, and less at a time, as TCP does: all that is on its way behind a lost
+// byte is sent again, too, and on a line with an echo more of it collides.
+func (c *Conn) resend(flight int) {
+	c.nxt = c.una
+	c.flight = max(flight, maxData)
 }
 
 // take takes a segment. mu is held.
@@ -330,6 +338,7 @@ func (c *Conn) take(s *segment) {
 		c.out.drop(int(min(s.ack-c.una, uint64(len(c.out.b)))))
 		c.una = s.ack
 		c.nxt = max(c.nxt, c.una)
+		c.flight = min(c.flight+maxData, window)
 		if c.timed > 0 && s.ack >= c.timed {
 			trip := max(time.Since(c.timedAt), 1)
 			if c.trip > 0 {
@@ -340,7 +349,7 @@ func (c *Conn) take(s *segment) {
 	}
 	if s.damage && s.ack == c.una && c.sent > c.una && c.mended != c.una+1 {
 		c.mended = c.una + 1
-		c.nxt = c.una
+		c.resend(c.flight / 2)
 	}
 	if s.poll {
 		c.ack = true
