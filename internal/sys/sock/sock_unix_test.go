@@ -13,8 +13,8 @@ import (
 	"tare/internal/sys/thread"
 )
 
-// TestDeadlinesOutlastSignals: Go's runtime interrupts a thread that waits without its knowledge every few milliseconds,
-// and the kernel's deadline begins anew with each wait.
+// TestDeadlinesOutlastSignals: Go's runtime interrupts a thread that waits without its knowledge every few
+// milliseconds, and the kernel's deadline begins anew with each wait.
 func TestDeadlinesOutlastSignals(t *testing.T) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {

@@ -33,8 +33,11 @@ func (t *connections) Measure(_ context.Context, b *workload.Bench) error {
 }
 
 func (t *connections) Report(b *workload.Bench) error {
+	if err := t.report(b, perConnection); err != nil {
+		return err
+	}
 	b.Report("connections_per_second", b.Rate(1))
-	return t.report(b, perConnection)
+	return nil
 }
 
 func (t *connections) Cleanup(*workload.Bench) error { return t.close() }

@@ -63,8 +63,11 @@ func (t *datagrams) Measure(_ context.Context, b *workload.Bench) (err error) {
 }
 
 func (t *datagrams) Report(b *workload.Bench) error {
+	if err := t.report(b, perDatagram); err != nil {
+		return err
+	}
 	reportDatagrams(b, t.got.Received, b.Work, t.got.Late, t.got.Jitter, t.gap > 0)
-	return t.report(b, perDatagram)
+	return nil
 }
 
 // reportDatagrams reports what was received of so many datagrams.

@@ -56,7 +56,8 @@ func (e *ends) begin() { e.client = netpeer.CPUTime() }
 
 func (e *ends) end() { e.client = netpeer.CPUTime() - e.client }
 
-// report reports the CPU time of both ends, and its share of what was available.
+// report reports the CPU time of both ends, and its share of what was available. It comes first in a Report: until the
+// peer is asked, what it does counts as the trial's.
 func (e *ends) report(b *workload.Bench, c cost) error {
 	now, err := e.control.Usage()
 	if err != nil {

@@ -96,6 +96,9 @@ func (t *loaded) run(i int) error {
 }
 
 func (t *loaded) Report(b *workload.Bench) error {
+	if err := t.report(b, perRoundTrip); err != nil {
+		return err
+	}
 	quantiles := func(prefix string, h *histogram.Histogram) {
 		for name, q := range map[string]float64{"p50": 0.5, "p90": 0.9, "p99": 0.99} {
 			b.Report(prefix+name, float64(h.Quantile(q)))
@@ -110,5 +113,5 @@ func (t *loaded) Report(b *workload.Bench) error {
 		}
 	}
 	b.Report("load", float64(t.moved.Load())/(1<<20)/max(t.took.Seconds(), 1e-9))
-	return t.report(b, perRoundTrip)
+	return nil
 }

@@ -84,6 +84,9 @@ func (l *lane) run(c *netpeer.Conn, n int64, began time.Time) error {
 }
 
 func (t *roundTrips) Report(b *workload.Bench) error {
+	if err := t.report(b, perRoundTrip); err != nil {
+		return err
+	}
 	var all histogram.Histogram
 	for i := range t.lanes {
 		all.Merge(&t.lanes[i].times)
@@ -93,7 +96,7 @@ func (t *roundTrips) Report(b *workload.Bench) error {
 		b.Report(name, float64(all.Quantile(q)))
 	}
 	b.Report("latency_max", float64(all.Max()))
-	return t.report(b, perRoundTrip)
+	return nil
 }
 
 func (t *roundTrips) Cleanup(*workload.Bench) error {

@@ -77,6 +77,9 @@ func (t *streams) Measure(_ context.Context, b *workload.Bench) error {
 }
 
 func (t *streams) Report(b *workload.Bench) error {
+	if err := t.report(b, perGiB); err != nil {
+		return err
+	}
 	sum, known := sock.Info{}, true
 	for i, r := range t.receipts {
 		info, ok := r.Info, r.Info.Resent >= 0
@@ -88,7 +91,7 @@ func (t *streams) Report(b *workload.Bench) error {
 	}
 	reportInfo(b, sum, int64(len(t.conns)), known)
 	b.Report("throughput", b.Rate(1))
-	return t.report(b, perGiB)
+	return nil
 }
 
 func (t *streams) Cleanup(*workload.Bench) error {
