@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"tare/internal/lab/leftover"
+	"tare/internal/sys/proc"
 )
 
 // note says what has to be undone in a project. It is on the disk before Vagrant is told to make anything, in a folder
@@ -21,7 +22,9 @@ type note struct {
 	Project string   `json:"project"`
 	Undo    []string `json:"undo"` // a call of Vagrant; none while nothing was made
 	Set     []string `json:"set"`  // what told Vagrant where things are
-	dir     string
+	// Provider is that of a scratch machine; empty if Vagrant chooses.
+	Provider string `json:"provider,omitempty"`
+	dir      string
 }
 
 const (
@@ -95,21 +98,56 @@ const undoTime = 10 * time.Minute
 
 // undo does what the note says and removes it, and the project if it is tare's.
 func (n *note) undo(ctx context.Context) error {
-	if _, err := os.Stat(n.Project); err == nil && len(n.Undo) > 0 && !n.madeNothing() {
-		ctx, cancel := context.WithTimeout(ctx, undoTime)
-		defer cancel()
-		t := &tool{dir: n.Project, own: n.own(), set: n.Set}
-		if _, err := t.run(ctx, n.Undo...); err != nil {
+	ctx, cancel := context.WithTimeout(ctx, undoTime)
+	defer cancel()
+	if _, err := os.Stat(n.Project); err == nil && len(n.Undo) > 0 {
+		if n.madeNothing() {
+			if err := n.unknown(ctx); err != nil {
+				return err
+			}
+		} else if _, err := (&tool{dir: n.Project, own: n.own(), set: n.Set}).run(ctx, n.Undo...); err != nil {
 			return err
 		}
 	}
 	return os.RemoveAll(n.dir)
 }
 
-// madeNothing tells whether Vagrant made no machine in a project of tare's. It would say the same, after seconds.
+// madeNothing tells whether Vagrant knows of no machine in a project of tare's. It would say the same, after seconds.
 func (n *note) madeNothing() bool {
 	return n.own() && len((&project{data: filepath.Join(n.dir, dataFolder)}).machines()) == 0
 }
+
+// unknown removes containers that Vagrant knows nothing of: it was stopped after it had asked Docker for one, and
+// before it wrote down which. Vagrant's names begin with the project's folder, which is no other run's.
+func (n *note) unknown(ctx context.Context) error {
+	if _, err := proc.LookPath("docker"); err != nil || n.Provider != "" && n.Provider != "docker" {
+		return nil
+	}
+	docker := func(args ...string) (string, error) {
+		cmd := proc.Command(ctx, append([]string{"docker"}, args...)...)
+		cmd.Env = append(os.Environ(), n.Set...)
+		out, err := proc.RunCmd(cmd, nil)
+		return string(out), err
+	}
+	// Docker still makes what a client that was stopped has asked for.
+	for end := time.Now().Add(dockerTime); ; time.Sleep(dockerTime / 10) {
+		out, err := docker("ps", "--all", "--quiet", "--no-trunc", "--filter", "name=^/"+filepath.Base(n.dir)+"_")
+		if err != nil {
+			return nil // no Docker that answers, and so none that made anything
+		}
+		for _, id := range strings.Fields(out) {
+			if _, err := docker("rm", "--force", "--volumes", id); err != nil {
+				return err
+			}
+		}
+		if time.Now().After(end) {
+			return nil
+		}
+	}
+}
+
+// dockerTime is how long after its client's end Docker may still make a container.
+const dockerTime = 2 * time.Second
 
 func (n *note) String() string {
 	what := "vagrant machine"

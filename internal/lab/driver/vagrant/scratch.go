@@ -47,6 +47,7 @@ func (m *machine) makeScratch(context.Context) error {
 	if err != nil {
 		return fail("make the project of a scratch machine", err, "")
 	}
+	n.Provider = o.Get("provider", "")
 	m.note, m.name = n, "default"
 	m.project = &project{root: n.dir, data: filepath.Join(n.dir, dataFolder)}
 	m.tool = &tool{dir: n.dir, own: true}
