@@ -13,9 +13,9 @@ import (
 
 // interrupts turns the signals that ask this process to end into the end of a context.
 //
-// One wish to stop often comes as several signals: timeout(1) sends one to its child and one to the child's group, and
-// a terminal window that is closed sends SIGHUP through the shell and once more from the kernel. So only a second
-// Ctrl-C is a second wish, and SIGTERM long after the first.
+// A user who stops a program once often sends it several signals: timeout(1) sends one to its child and one to the
+// child's group, and a terminal window that is closed sends SIGHUP through the shell and once more from the kernel. So
+// only a second Ctrl-C, or a SIGTERM long after the first one, counts as stopping twice.
 type interrupts struct {
 	cancel context.CancelFunc
 	say    io.Writer
@@ -27,8 +27,8 @@ type interrupts struct {
 }
 
 const (
-	// sameWish is within what time two Ctrl-C are one.
-	sameWish = 300 * time.Millisecond
+	// bounce is within what time two Ctrl-C count once.
+	bounce = 300 * time.Millisecond
 	// impatience is how long after the first SIGTERM another one means it.
 	impatience = 3 * time.Second
 	// grace is how long a command that made nothing has to end by itself: it may be reading what never comes.
@@ -114,7 +114,7 @@ func (i *interrupts) watch() {
 func again(s os.Signal, after time.Duration) bool {
 	switch s {
 	case os.Interrupt:
-		return after >= sameWish
+		return after >= bounce
 	case syscall.SIGTERM:
 		return after >= impatience
 	}

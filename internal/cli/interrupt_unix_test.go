@@ -79,7 +79,7 @@ func TestAnotherCtrlCLeavesAtOnceOnATerminalThatIsHeld(t *testing.T) {
 		i.held = "all is removed" // hold would have real signals sent into the bubble
 		i.sig <- os.Interrupt
 		<-ctx.Done() // before anything could be said
-		time.Sleep(sameWish)
+		time.Sleep(bounce)
 		i.sig <- os.Interrupt
 		again := time.Now()
 		select {

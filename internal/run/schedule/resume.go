@@ -22,10 +22,10 @@ type course struct {
 
 // recount finds how far an interrupted run got in this session, so that a resumed one goes on after it.
 //
-// A block that was cut short keeps its pairs, but does not count towards the next look. One that another follows is
-// whole, unless the environments were opened again in between; of the last it is asked whether anything is missing that
-// could have run. It must not ask for a target that was not there: no block would count, all looks would be taken once
-// more, and the level holds for so many looks only. In doubt a block counts, for the same reason.
+// A block that was cut short keeps its pairs, but does not count towards the next look. A block is complete if another
+// follows it, unless the environments were opened again in between. The last block counts as complete unless a healthy
+// target is missing. A target that was not there must not be missed: no block would count, all looks would be taken
+// once more, and the level holds for so many looks only. In doubt a block counts, for the same reason.
 func (p *progress) recount() {
 	courses := map[string]*course{}
 	gone := map[string]bool{} // targets whose last trial failed: their environment may be lost
