@@ -47,12 +47,16 @@ func (s *showing) see(t *record.Trial) {
 		}
 	}
 	s.last[k] = t
+	w, ok := s.plan.Workload(t.Workload)
+	if !ok {
+		return
+	}
 	for other, o := range s.last {
 		switch {
 		case other.workload != t.Workload || o.Block != t.Block || other == k:
-		case s.plan.Against(t.Target) == other.target:
+		case s.plan.AgainstIn(w, t.Target) == other.target:
 			s.ask(t, o)
-		case s.plan.Against(other.target) == t.Target:
+		case s.plan.AgainstIn(w, other.target) == t.Target:
 			s.ask(o, t)
 		}
 	}

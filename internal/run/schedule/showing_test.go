@@ -11,14 +11,16 @@ import (
 
 // TestShowing: what returned something else in a block is asked for in both targets, until it was shown.
 func TestShowing(t *testing.T) {
-	p := &plan.Plan{Baseline: "host", Targets: []plan.Target{{Name: "host"}, {Name: "box"}, {Name: "vm"}}}
+	p := &plan.Plan{Baseline: "host", Targets: []plan.Target{{Name: "host"}, {Name: "box"}, {Name: "vm"}},
+		Workloads: []plan.Workload{{Label: "w"}, {Label: "site", Baseline: "box", Targets: []string{"box", "vm"}}}}
 	s := newShowing(p)
+	workload := "w"
 	trial := func(target string, block int, other map[uint64]uint64, shown ...uint64) {
 		var sketch setdiff.Sketch
 		for n := range uint64(100) {
 			sketch.Add(setdiff.Element{Number: n, Kind: 1, Rows: 200, Sum: 7 + other[n]})
 		}
-		x := &record.Trial{Workload: "w", Target: target, Block: block, Work: 1}
+		x := &record.Trial{Workload: workload, Target: target, Block: block, Work: 1}
 		x.Sketch = sketch.Bytes()
 		for _, n := range shown {
 			x.Shown = append(x.Shown, record.Shown{Number: n, Text: "text"})
@@ -27,7 +29,7 @@ func TestShowing(t *testing.T) {
 	}
 	check := func(target string, want ...uint64) {
 		t.Helper()
-		if got := s.numbers(cellKey{"w", target}); !slices.Equal(got, want) {
+		if got := s.numbers(cellKey{workload, target}); !slices.Equal(got, want) {
 			t.Errorf("%s is asked for %v, want %v", target, got, want)
 		}
 	}
@@ -48,4 +50,9 @@ func TestShowing(t *testing.T) {
 	check("vm", 50)
 	check("host", 50)
 	check("box")
+	workload = "site" // which has a baseline of its own
+	trial("box", 1, nil)
+	trial("vm", 1, map[uint64]uint64{60: 1})
+	check("vm", 60)
+	check("box", 60)
 }
