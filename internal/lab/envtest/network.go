@@ -44,6 +44,7 @@ func Network(t *testing.T, e env.Env, s *deploy.Conn, agents env.Agents) {
 		{"net.rr", "round_trips_per_second", 50, map[string]string{"connections": "3", "size": "100B"}},
 		{"net.connect", "connections_per_second", 20, nil},
 		{"net.udp", "datagrams_per_second", 50, nil},
+		{"net.udp", "datagrams_per_second", 60, map[string]string{"direction": "both", "streams": "2"}},
 		{"net.loaded", "latency_p50", 50, nil},
 		{"http.fetch", "requests_per_second", 30, nil},
 	} {

@@ -55,7 +55,7 @@ type Kind struct {
 	Peerless func(Params) bool
 	// HostCPU, if set, makes a figure of the CPU time that the environment's own processes on the controller's machine,
 	// such as a hypervisor, used during a trial of so many units. Only the controller knows it, and only of some
-	// environments.
+	// environments. Without a metric it is only told as a state.
 	HostCPU func(used time.Duration, work int64) (metric string, v float64)
 	// UnitTime, if set, returns how long one unit of work with these parameters may take, including preparation, before
 	// it counts as hung. Without it, units are assumed to be short.

@@ -49,11 +49,12 @@ func (x *trialRunner) hostFigures(h hostWatch, w *plan.Workload, t *record.Trial
 	if sum == 0 {
 		return
 	}
-	metric, v := k.HostCPU(sum, t.Work)
-	if t.Metrics == nil {
-		t.Metrics = map[string]float64{}
+	if metric, v := k.HostCPU(sum, t.Work); metric != "" {
+		if t.Metrics == nil {
+			t.Metrics = map[string]float64{}
+		}
+		t.Metrics[metric] = v
 	}
-	t.Metrics[metric] = v
 	if t.State == nil {
 		t.State = map[string]string{}
 	}

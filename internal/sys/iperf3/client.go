@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"tare/internal/sys/sock"
@@ -38,7 +39,9 @@ type Test struct {
 	Block    int  // bytes of a read or write, or of a datagram's payload
 	// Amount is in bytes or, over UDP, in datagrams, of both directions together.
 	Amount int64
-	Gap    time.Duration // between the datagrams of a stream; 0: none
+	// Endless has data move until Stop, whatever the amount. It is for TCP.
+	Endless bool
+	Gap     time.Duration // between the datagrams of a stream; 0: none
 	// Patience is how long the server may take to answer; 0 is answerTime.
 	Patience time.Duration
 }
@@ -55,6 +58,7 @@ type Client struct {
 	opened  error
 	began   time.Time
 	drains  sync.WaitGroup
+	stopped atomic.Bool
 	ended   bool
 
 	Lanes []Lane
@@ -63,7 +67,7 @@ type Client struct {
 // Lane is one stream.
 type Lane struct {
 	Down   bool
-	Amount int64
+	Amount int64         // of an endless test: what was moved
 	Got    sock.Arrivals // over UDP, downwards
 	fd     sock.FD
 	block  []byte
@@ -79,13 +83,18 @@ type Outcome struct {
 	ServerCPU   time.Duration
 }
 
+// Address is a server's address with its port.
+func Address(server string) string {
+	if !strings.Contains(server, ":") || strings.HasSuffix(server, "]") {
+		return fmt.Sprintf("%s:%d", server, Port)
+	}
+	return server
+}
+
 // Open connects to a server, tells it what is to be done and opens the streams, all but the last: the server starts to
 // send with that one. The client must be closed, also after an error of its methods.
 func Open(t Test) (*Client, error) {
-	text := t.Server
-	if !strings.Contains(text, ":") || strings.HasSuffix(text, "]") {
-		text = fmt.Sprintf("%s:%d", text, Port)
-	}
+	text := Address(t.Server)
 	at, err := sock.ParseAddress(text)
 	if err != nil {
 		return nil, err
@@ -142,7 +151,7 @@ func (c *Client) open() (err error) {
 			p.Rate = float64(t.Block) * 8 / t.Gap.Seconds()
 		}
 	}
-	if t.Down {
+	if t.Down || t.Endless {
 		// Or the server would stop when all its streams together have sent so much, and each is to have a share.
 		p.Bytes = 0
 	}
@@ -178,9 +187,11 @@ func (c *Client) lanes() {
 	n := int64(len(c.Lanes))
 	for i := range c.Lanes {
 		l := &c.Lanes[i]
-		l.Amount = t.Amount / n
-		if int64(i) < t.Amount%n {
-			l.Amount++
+		if !t.Endless {
+			l.Amount = t.Amount / n
+			if int64(i) < t.Amount%n {
+				l.Amount++
+			}
 		}
 		for i := range l.block {
 			l.block[i] = byte(i*7 + i>>8) // written to, so that its pages are resident
@@ -275,6 +286,8 @@ func (c *Client) Move(i int) error {
 	l := &c.Lanes[i]
 	var err error
 	switch {
+	case c.test.Endless:
+		err = c.untilStopped(l)
 	case l.Amount == 0:
 	case c.test.UDP && l.Down:
 		err = c.receiveDatagrams(l)
@@ -291,6 +304,27 @@ func (c *Client) Move(i int) error {
 		// The server sends until it hears of the end, which it may not if nobody reads.
 		c.drains.Add(1)
 		go c.drain(l)
+	}
+	return err
+}
+
+// Stop ends the work of the lanes of an endless test.
+func (c *Client) Stop() { c.stopped.Store(true) }
+
+// untilStopped moves blocks until Stop.
+func (c *Client) untilStopped(l *Lane) (err error) {
+	for err == nil && !c.stopped.Load() {
+		if l.Down {
+			err = sock.Receive(l.fd, l.block, int64(len(l.block)))
+		} else {
+			err = sock.Send(l.fd, l.block, int64(len(l.block)))
+		}
+		if err == nil {
+			l.Amount += int64(len(l.block))
+		}
+	}
+	if err == nil && !l.Down {
+		err = arrived(l.fd)
 	}
 	return err
 }

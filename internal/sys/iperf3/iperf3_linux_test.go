@@ -110,6 +110,7 @@ var shapes = []iperf3.Test{
 	{Up: true, Streams: 3, Block: 1400, Amount: 900, UDP: true, Gap: 300 * time.Microsecond},
 	{Down: true, Streams: 3, Block: 1400, Amount: 900, UDP: true, Gap: 300 * time.Microsecond},
 	{Up: true, Down: true, Streams: 1, Block: 64, Amount: 1000, UDP: true, Gap: 300 * time.Microsecond},
+	{Up: true, Down: true, Streams: 3, Block: 64, Amount: 900, UDP: true, Gap: time.Millisecond},
 	{Up: true, Streams: 1, Block: 64, Amount: 20000, UDP: true},
 	{Down: true, Streams: 1, Block: 64, Amount: 20000, UDP: true},
 }
@@ -145,6 +146,52 @@ func TestClientWithTheRealServer(t *testing.T) {
 		checkOutcome(t, test, o)
 		if o.ServerCPU <= 0 {
 			t.Errorf("%s: the server used no CPU time: %+v", name(test), o)
+		}
+	}
+}
+
+// An endless test moves data until it is stopped, and both ends count the same.
+func TestEndless(t *testing.T) {
+	our, _, _ := ours(t)
+	for _, at := range []string{stock(t), our} {
+		for _, test := range []iperf3.Test{
+			{Up: true, Streams: 2, Block: 128 << 10}, {Down: true, Streams: 2, Block: 128 << 10},
+			{Up: true, Down: true, Streams: 1, Block: 1000},
+		} {
+			test.Server, test.Endless = at, true
+			c, err := iperf3.Open(test)
+			if err != nil {
+				t.Fatal(err)
+			}
+			gc := debug.SetGCPercent(-1)
+			undo := thread.Room(len(c.Lanes))
+			errs := make([]error, len(c.Lanes))
+			var all sync.WaitGroup
+			for i := range c.Lanes {
+				all.Go(func() { errs[i] = c.Move(i) })
+			}
+			time.Sleep(300 * time.Millisecond)
+			c.Stop()
+			all.Wait()
+			moved := int64(0)
+			for i := range c.Lanes {
+				if moved += c.Lanes[i].Amount; c.Lanes[i].Amount == 0 {
+					t.Errorf("%s: lane %d moved nothing", name(test), i)
+				}
+			}
+			err = c.Explain(errors.Join(errs...))
+			if err == nil {
+				var o iperf3.Outcome
+				if o, err = c.Finish(0); err == nil && (o.Received != moved || moved == 0 || o.ServerCPU < 0) {
+					t.Errorf("%s: %+v, and %d bytes were moved", name(test), o, moved)
+				}
+			}
+			if err != nil {
+				t.Errorf("%s: %v", name(test), err)
+			}
+			c.Close()
+			undo()
+			debug.SetGCPercent(gc)
 		}
 	}
 }

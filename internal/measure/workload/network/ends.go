@@ -69,6 +69,11 @@ func (e *ends) report(b *workload.Bench, c cost) error {
 
 // reportWith is report with what the other end used; below 0: not known.
 func (e *ends) reportWith(b *workload.Bench, c cost, other time.Duration, cpus int) {
+	e.reportOver(b, c, float64(b.Work)*c.each, b.Elapsed, other, cpus)
+}
+
+// reportOver is reportWith for a part of the trial, in which so much was done in some time.
+func (e *ends) reportOver(b *workload.Bench, c cost, done float64, elapsed, other time.Duration, cpus int) {
 	for _, side := range []struct {
 		name, share string
 		used        time.Duration
@@ -80,8 +85,8 @@ func (e *ends) reportWith(b *workload.Bench, c cost, other time.Duration, cpus i
 		if side.used < 0 || side.cpus < 1 { // not known
 			continue
 		}
-		b.Report(side.name+"_cpu_"+c.metric, side.used.Seconds()*c.scale/(float64(b.Work)*c.each))
-		b.Note(side.share, strconv.FormatFloat(side.used.Seconds()/b.Elapsed.Seconds()/float64(side.cpus), 'f', 3, 64))
+		b.Report(side.name+"_cpu_"+c.metric, side.used.Seconds()*c.scale/done)
+		b.Note(side.share, strconv.FormatFloat(side.used.Seconds()/elapsed.Seconds()/float64(side.cpus), 'f', 3, 64))
 	}
 }
 

@@ -21,11 +21,11 @@ type foreign struct {
 }
 
 func newForeign(p workload.Params, up, down bool) (workload.Trial, error) {
-	t := iperf3.Test{Server: p["server"], Up: up, Down: down, Streams: 1}
+	t := iperf3.Test{Server: p["server"], Up: up, Down: down, Streams: int(p.Int("streams"))}
 	if _, datagrams := p["size"]; datagrams {
 		t.UDP, t.Block, t.Gap = true, int(p.Int("size")), gap(p)
 	} else {
-		t.Streams, t.Block = int(p.Int("streams")), int(p.Int("block"))
+		t.Block = int(p.Int("block"))
 		if t.Block > iperf3.MaxBlock {
 			return nil, fmt.Errorf("block=%s: iperf3 takes blocks of at most 1MiB", p["block"])
 		}

@@ -130,16 +130,20 @@ func udp() workload.Kind {
 		Doc: workload.Doc("Sends numbered datagrams over UDP, each with one system call, and counts at the receiver " +
 			"which arrive " +
 			"(as iperf3 -u does). " + theOtherEnd + " Without a rate the sender sends as fast as it can, and the " +
-			"figure is how many datagrams per second arrive; with a rate, jitter decides. The clock stops when the " +
-			"receiver has told the sender what came. The states lost and reordered count datagrams; a reordered one " +
-			"came after one with a higher number."),
+			"figure is how many datagrams per second arrive; with a rate, jitter decides. direction=both does both at " +
+			"once: then each direction has half of the datagrams. Each stream has a thread at each end and an equal " +
+			"share of the datagrams, and is numbered by itself. The clock stops when the " +
+			"receivers have told the senders what came. The states lost and reordered count datagrams; a reordered " +
+			"one came after one of its stream with a higher number. Of several streams, jitter is the mean."),
 		Params: []workload.Param{
-			{Name: "direction", Type: workload.Choice, Default: "up", Choices: []string{"up", "down"},
-				Doc: workload.Doc("up: the environment sends; down: it receives")},
+			{Name: "direction", Type: workload.Choice, Default: "up", Choices: []string{"up", "down", "both"},
+				Doc: workload.Doc("up: the environment sends; down: it receives; both: it does both at once")},
+			{Name: "streams", Type: workload.Int, Default: "1", Min: 1, Max: maxStreams,
+				Doc: workload.Doc("streams at the same time, in each direction")},
 			{Name: "size", Type: workload.Size, Default: "64B", Min: netpeer.MinDatagram, Max: netpeer.MaxDatagram,
 				Doc: workload.Doc("bytes of a datagram without headers")},
 			{Name: "rate", Type: workload.Int, Default: "0", Min: 0, Max: 10e6,
-				Doc: workload.Doc("datagrams per second; 0: as fast as the sender can")},
+				Doc: workload.Doc("datagrams per second of each stream; 0: as fast as the sender can")},
 			serverParam(),
 		},
 		Metrics: metrics(false),
@@ -159,7 +163,10 @@ func underLoad() workload.Kind {
 		Doc: workload.Doc("Makes round trips over TCP as net.rr does on one connection, first with nothing else to " +
 			"do, then as " +
 			"many while streams run beside it as in net.stream: what a queue in between costs everybody else. " +
-			theOtherEnd + " The streams run for 0.3 s before the first round trip under load."),
+			theOtherEnd + " The streams run for 0.3 s before the first round trip under load. The CPU time is that " +
+			"of the time under load, with the round trips, for each GiB that the streams moved. With server the " +
+			"streams go to stock iperf3 -s, which answers no messages: then a round trip is a TCP handshake with " +
+			"another port of that machine, which accepts or refuses it."),
 		Params: []workload.Param{
 			{Name: "direction", Type: workload.Choice, Default: "up", Choices: []string{"up", "down", "both"},
 				Doc: workload.Doc("of the streams: up: the environment sends; down: it receives; both: it does both " +
@@ -167,7 +174,12 @@ func underLoad() workload.Kind {
 			{Name: "streams", Type: workload.Int, Default: "1", Min: 1, Max: maxStreams,
 				Doc: workload.Doc("streams at the same time, in each direction")},
 			{Name: "size", Type: workload.Size, Default: "1B", Min: 1, Max: netpeer.MaxMessage,
-				Doc: workload.Doc("bytes of a message, in each direction")},
+				Doc: workload.Doc("bytes of a message, in each direction; not with server")},
+			serverParam(),
+			{Name: "probe", Type: workload.Int, Default: "9", Min: 1, Max: 65535,
+				Doc: workload.Doc("with server: the port of that machine for handshakes. A port on which nobody " +
+					"listens is as good as another if the machine refuses connections, and does not only drop them; " +
+					"Windows needs one that is open")},
 		},
 		Metrics: append([]unit.Metric{
 			latency("latency_p50", "median time of a round trip under load", true, false),
@@ -182,8 +194,9 @@ func underLoad() workload.Kind {
 				"idle_p99")},
 			{Name: "load", Unit: "MiB/s", Better: unit.Higher, Timed: true, Doc: workload.Doc("throughput of the " +
 				"streams")},
-		}, perRoundTrip.metrics()...),
-		Needs: needs(), HostCPU: perRoundTrip.host,
+		}, perGiB.metrics()[:2]...),
+		// How much the streams move is not known to the controller: it tells what was used and makes no figure of it.
+		Needs: needs(), HostCPU: func(time.Duration, int64) (string, float64) { return "", 0 }, Peerless: atServer,
 		New: newLoaded,
 	}
 }

@@ -2,13 +2,18 @@ package network
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/netip"
+	"runtime"
 	"sync/atomic"
 	"time"
 
 	"tare/internal/measure/netpeer"
 	"tare/internal/measure/workload"
 	"tare/internal/sys/histogram"
+	"tare/internal/sys/iperf3"
+	"tare/internal/sys/sock"
 )
 
 // Bounds of the load of net.loaded. A stream's bytes are asked for in parts, each of which takes this long at least, so
@@ -19,20 +24,24 @@ const (
 	partTime  = 200 * time.Millisecond
 	// warming is how long the streams run before the first round trip under load: queues fill and windows open.
 	warming = 300 * time.Millisecond
+	// loadBlock is how many bytes a stream reads or writes at a time.
+	loadBlock = 128 << 10
 )
 
-// loaded is a trial of net.loaded.
+// loaded is a trial of net.loaded with the run's peer.
 type loaded struct {
-	streams     // its connections are the load
-	size        int
-	echo        [1]*netpeer.Conn
-	quiet, busy lane
-	stop        atomic.Bool
-	moved       atomic.Int64
-	took        time.Duration // that the streams ran
+	underStreams
+	streams // its connections are the load
+	size    int
+	echo    [1]*netpeer.Conn
+	stop    atomic.Bool
+	moved   atomic.Int64
 }
 
 func newLoaded(p workload.Params) (workload.Trial, error) {
+	if atServer(p) {
+		return newLoadedServer(p)
+	}
 	p = workload.Params{"direction": p["direction"], "streams": p["streams"], "block": "128KiB", "size": p["size"]}
 	s, err := newStreams(p)
 	if err != nil {
@@ -53,24 +62,15 @@ func (t *loaded) Setup(ctx context.Context, b *workload.Bench) error {
 	return t.streams.Setup(ctx, b)
 }
 
-// Measure makes the round trips twice: with nothing else on the network, and while the streams run.
 func (t *loaded) Measure(_ context.Context, b *workload.Bench) error {
-	t.begin()
-	defer t.end()
-	if err := t.quiet.run(t.echo[0], b.Work, time.Now()); err != nil {
+	trips := func(l *lane) error { return l.run(t.echo[0], b.Work, time.Now()) }
+	return t.both(trips, func() (err error) {
+		// What the peer used so far was for the round trips without load.
+		if t.peer, err = t.control.Usage(); err == nil {
+			t.begin()
+		}
 		return err
-	}
-	load := make(chan error, 1)
-	began := time.Now()
-	go func() { load <- each(t.team, len(t.conns), t.run) }()
-	time.Sleep(warming)
-	err := t.busy.run(t.echo[0], b.Work, time.Now())
-	t.stop.Store(true)
-	if e := <-load; e != nil {
-		return fmt.Errorf("the streams: %w", e)
-	}
-	t.took = time.Since(began)
-	return err
+	}, func() error { return each(t.team, len(t.conns), t.run) }, func() { t.stop.Store(true) }, t.end)
 }
 
 // run is one stream until the end of the round trips.
@@ -96,22 +96,167 @@ func (t *loaded) run(i int) error {
 }
 
 func (t *loaded) Report(b *workload.Bench) error {
-	if err := t.report(b, perRoundTrip); err != nil {
+	now, err := t.control.Usage()
+	if err != nil {
 		return err
 	}
+	moved := t.moved.Load()
+	t.reportOver(b, perGiB, float64(moved)/(1<<30), t.took, now.CPU-t.peer.CPU, now.CPUs)
+	t.underStreams.report(b, moved)
+	return nil
+}
+
+// underStreams are the round trips of net.loaded.
+type underStreams struct {
+	quiet, busy lane
+	took        time.Duration // that the streams ran
+}
+
+// both makes the round trips twice: with nothing else on the network, and while the streams run.
+func (u *underStreams) both(trips func(*lane) error, begin, load func() error, stop, end func()) error {
+	if err := trips(&u.quiet); err != nil {
+		return err
+	}
+	if err := begin(); err != nil {
+		return err
+	}
+	loading := make(chan error, 1)
+	began := time.Now()
+	go func() {
+		loading <- load()
+		close(loading)
+	}()
+	var ended error
+	select {
+	case ended = <-loading: // before it was told to: it failed
+	case <-time.After(warming):
+	}
+	var err error
+	if ended == nil {
+		err = trips(&u.busy)
+		stop()
+		ended = <-loading
+	}
+	u.took = time.Since(began)
+	end()
+	if ended != nil {
+		return fmt.Errorf("the streams: %w", ended)
+	}
+	return err
+}
+
+// report reports the latencies, and the load of so many bytes.
+func (u *underStreams) report(b *workload.Bench, moved int64) {
 	quantiles := func(prefix string, h *histogram.Histogram) {
 		for name, q := range map[string]float64{"p50": 0.5, "p90": 0.9, "p99": 0.99} {
 			b.Report(prefix+name, float64(h.Quantile(q)))
 		}
 	}
-	quantiles("idle_", &t.quiet.times)
-	quantiles("latency_", &t.busy.times)
-	b.Report("latency_max", float64(t.busy.times.Max()))
+	quantiles("idle_", &u.quiet.times)
+	quantiles("latency_", &u.busy.times)
+	b.Report("latency_max", float64(u.busy.times.Max()))
 	for name, q := range map[string]float64{"over_idle_p50": 0.5, "over_idle_p99": 0.99} {
-		if idle := t.quiet.times.Quantile(q); idle > 0 {
-			b.Report(name, float64(t.busy.times.Quantile(q))/float64(idle))
+		if idle := u.quiet.times.Quantile(q); idle > 0 {
+			b.Report(name, float64(u.busy.times.Quantile(q))/float64(idle))
 		}
 	}
-	b.Report("load", float64(t.moved.Load())/(1<<20)/max(t.took.Seconds(), 1e-9))
+	b.Report("load", float64(moved)/(1<<20)/max(u.took.Seconds(), 1e-9))
+}
+
+// loadedServer is a trial of net.loaded whose streams go to an iperf3 server. That answers no messages, and a
+// connection to its own port would disturb its test, so a round trip is a handshake with another port.
+type loadedServer struct {
+	foreign
+	underStreams
+	probe sock.Address
+	text  string // of probe
+}
+
+func newLoadedServer(p workload.Params) (workload.Trial, error) {
+	if p["size"] != "1B" {
+		return nil, errors.New("size: with server a round trip is a TCP handshake, which has no message: leave size " +
+			"out, or measure with the run's peer")
+	}
+	at, err := netip.ParseAddrPort(iperf3.Address(p["server"]))
+	if err != nil {
+		return nil, fmt.Errorf("server=%s: this is not a numeric address, such as 192.0.2.7:%d", p["server"],
+			iperf3.Port)
+	}
+	port := uint16(p.Int("probe"))
+	if port == at.Port() {
+		return nil, fmt.Errorf("probe=%d: that is the iperf3 server's own port, and a connection to it disturbs the "+
+			"test: name another port of that machine", port)
+	}
+	t := &loadedServer{text: netip.AddrPortFrom(at.Addr(), port).String()}
+	if t.probe, err = sock.ParseAddress(t.text); err != nil {
+		return nil, err
+	}
+	t.test = iperf3.Test{Server: p["server"], Up: p["direction"] != "down", Down: p["direction"] != "up",
+		Streams: int(p.Int("streams")), Block: loadBlock, Endless: true}
+	return t, nil
+}
+
+func (t *loadedServer) Setup(ctx context.Context, b *workload.Bench) error {
+	t.quiet.times.Reset() // make its pages resident
+	t.busy.times.Reset()
+	if err := t.handshake(); err != nil { // before the server waits for a test
+		return err
+	}
+	return t.foreign.Setup(ctx, b)
+}
+
+func (t *loadedServer) Measure(_ context.Context, b *workload.Bench) error {
+	return t.both(func(l *lane) error {
+		last := time.Now()
+		for i := range b.Work {
+			if err := t.handshake(); err != nil {
+				return fmt.Errorf("handshake %d: %w", i+1, err)
+			}
+			now := time.Now()
+			l.times.Record(int64(now.Sub(last)))
+			last = now
+		}
+		return nil
+	}, func() error { t.begin(); return nil }, func() error {
+		return t.server.Explain(each(t.team, len(t.server.Lanes), t.server.Move))
+	}, t.server.Stop, t.end)
+}
+
+// handshake makes a connection, or has one refused, which is a round trip as well.
+func (t *loadedServer) handshake() error {
+	fd, err := t.probe.TCP()
+	if err != nil {
+		return fmt.Errorf("make a socket: %w", err)
+	}
+	defer sock.Close(fd)
+	err = sock.Connect(fd, &t.probe, probeTime)
+	switch {
+	case err == nil:
+		sock.Reset(fd) // no port stays in TIME_WAIT
+		return nil
+	case sock.Refused(err) && runtime.GOOS == "windows":
+		return fmt.Errorf("%s refuses connections, and Windows then tries again for a second: name an open port of "+
+			"that machine by probe=", t.text)
+	case sock.Refused(err):
+		return nil
+	}
+	return fmt.Errorf("%s neither accepts nor refuses a connection (%w): name another port of that machine by probe=",
+		t.text, err)
+}
+
+// probeTime bounds a handshake.
+const probeTime = 10 * time.Second
+
+func (t *loadedServer) Report(b *workload.Bench) error {
+	moved := int64(0)
+	for i := range t.server.Lanes {
+		moved += t.server.Lanes[i].Amount
+	}
+	o, err := t.server.Finish(max(t.client, 0))
+	if err != nil {
+		return err
+	}
+	t.reportOver(b, perGiB, float64(moved)/(1<<30), t.took, o.ServerCPU, 1)
+	t.underStreams.report(b, moved)
 	return nil
 }

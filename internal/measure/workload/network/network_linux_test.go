@@ -38,6 +38,9 @@ func TestKindsWithAnIperf3Server(t *testing.T) {
 		{"net.stream", map[string]string{"server": at, "direction": "both", "streams": "2"}, 65},
 		{"net.udp", map[string]string{"server": at, "rate": "20000"}, 1000},
 		{"net.udp", map[string]string{"server": at, "direction": "down", "size": "1400B"}, 3000},
+		{"net.udp", map[string]string{"server": at, "direction": "both", "streams": "2", "rate": "5000"}, 1000},
+		{"net.loaded", map[string]string{"server": at}, 200},
+		{"net.loaded", map[string]string{"server": at, "direction": "both", "streams": "2"}, 200},
 	} {
 		kind := trialtest.Named(t, Kinds(), c.kind)
 		if kind.NeedsPeer(c.given) {
@@ -46,6 +49,9 @@ func TestKindsWithAnIperf3Server(t *testing.T) {
 		b := trialtest.Run(t, kind, c.given, c.work)
 		if v, err := strconv.ParseFloat(b.State["server_cpu_share"], 64); err != nil || v <= 0 {
 			t.Errorf("%s %v: server_cpu_share is %q", c.kind, c.given, b.State["server_cpu_share"])
+		}
+		if c.kind == "net.loaded" && b.Metrics["load"] < 1 {
+			t.Errorf("%s %v: %v", c.kind, c.given, b.Metrics)
 		}
 	}
 }

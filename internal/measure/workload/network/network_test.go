@@ -35,6 +35,9 @@ func TestKindsOnTheLoopback(t *testing.T) {
 		{"net.udp", map[string]string{"direction": "down", "size": "16B"}, 5000},
 		{"net.udp", map[string]string{"rate": "5000", "size": "1400B"}, 500},
 		{"net.udp", map[string]string{"direction": "down", "rate": "5000"}, 500},
+		{"net.udp", map[string]string{"direction": "both", "rate": "5000"}, 500},
+		{"net.udp", map[string]string{"direction": "both", "streams": "3", "size": "1400B", "rate": "1000"}, 300},
+		{"net.udp", map[string]string{"streams": "4"}, 4001},
 		{"net.loaded", nil, 500},
 		{"net.loaded", map[string]string{"direction": "both", "streams": "2", "size": "100B"}, 200},
 		{"net.rr", nil, 2000},
@@ -71,6 +74,79 @@ func TestTimeEndsWithTheReceiver(t *testing.T) {
 		}
 		if err := trial.Cleanup(b); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// Each stream of datagrams is counted by its own receiver, and has its share of them.
+func TestStreamsOfDatagrams(t *testing.T) {
+	p := peertest.Start(t, nil)
+	trial, err := newDatagrams(workload.Params{"direction": "both", "streams": "3", "size": "100B", "rate": "2000"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &workload.Bench{Work: 601, Seed: 1, Peer: p}
+	if err := errors.Join(trial.Setup(t.Context(), b), trial.Measure(t.Context(), b)); err != nil {
+		t.Fatal(err)
+	}
+	d := trial.(*datagrams)
+	ups := 0
+	for i, a := range d.got {
+		if !d.receives(i) {
+			ups++
+		}
+		if n := share(b.Work, i, 6); a.Received < 1 || a.Received > n || a.Next > n {
+			t.Errorf("stream %d: %+v of %d datagrams", i, a, n)
+		}
+	}
+	if len(d.got) != 6 || ups != 3 {
+		t.Errorf("%d streams, %d of them upwards", len(d.got), ups)
+	}
+	if err := trial.Cleanup(b); err != nil {
+		t.Error(err)
+	}
+}
+
+// The CPU time of net.loaded is that of the time under load, for each GiB that was moved in it.
+func TestCPUTimeUnderLoad(t *testing.T) {
+	p := peertest.Start(t, nil)
+	b := trialtest.Run(t, kindAt(t, "net.loaded", p), nil, 300)
+	checkLoadedCPU(t, b, netpeer.CPUs(), netpeer.CPUs())
+}
+
+func checkLoadedCPU(t *testing.T, b *workload.Bench, clients, servers int) {
+	t.Helper()
+	for _, c := range []struct {
+		metric, share string
+		cpus          int
+	}{
+		{"client_cpu_ms_per_gib", "client_cpu_share", clients}, {"peer_cpu_ms_per_gib", "server_cpu_share", servers},
+	} {
+		share, err := strconv.ParseFloat(b.State[c.share], 64)
+		// Processors kept busy, by the figure for each GiB and by the share of those that there are.
+		busy := b.Metrics[c.metric] / 1e3 * b.Metrics["load"] / 1024
+		if want := share * float64(c.cpus); err != nil || busy < want-0.01*float64(c.cpus) ||
+			busy > want+0.01*float64(c.cpus) {
+			t.Errorf("%s of %v and a load of %v MiB/s are %.4f processors, and %s is %s of %d", c.metric,
+				b.Metrics[c.metric], b.Metrics["load"], busy, c.share, b.State[c.share], c.cpus)
+		}
+	}
+}
+
+// What net.loaded with an iperf3 server cannot do is refused with its reason.
+func TestLoadedServerRefuses(t *testing.T) {
+	k := trialtest.Named(t, Kinds(), "net.loaded")
+	for want, given := range map[string]map[string]string{
+		"a TCP handshake, which has no message":  {"server": "127.0.0.1", "size": "100B"},
+		"the iperf3 server's own port":           {"server": "127.0.0.1", "probe": "5201"},
+		"the iperf3 server's own port, and":      {"server": "127.0.0.1:700", "probe": "700"},
+		"not a numeric address":                  {"server": "router.example"},
+		"no iperf3 server listens there":         {"server": "127.0.0.1:1"},
+		"between 1 and 65535":                    {"server": "127.0.0.1:1", "probe": "0"},
+		"server=::1: this is not a numeric addr": {"server": "::1"},
+	} {
+		if _, err := trialtest.Try(t, k, given, 1); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %q", given, err, want)
 		}
 	}
 }
