@@ -90,6 +90,11 @@ func NoDelay(fd FD) error {
 	return windows.SetsockoptInt(fd, windows.IPPROTO_TCP, windows.TCP_NODELAY, 1)
 }
 
+// Reset makes Close reset the connection on both ends instead of waiting for data in flight.
+func Reset(fd FD) {
+	windows.SetsockoptLinger(fd, windows.SOL_SOCKET, windows.SO_LINGER, &windows.Linger{Onoff: 1})
+}
+
 // Shut ends both halves of a connection: a thread that waits for it returns.
 func Shut(fd FD) { windows.Shutdown(fd, windows.SHUT_RDWR) }
 

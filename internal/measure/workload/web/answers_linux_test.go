@@ -288,9 +288,20 @@ func TestNames(t *testing.T) {
 	if err := second(t, url, nil); err != nil {
 		t.Error(err)
 	}
+	// A load looks its server up once, before the requests that are timed.
+	for i, kind := range []string{"http.load", "http.get"} {
+		asked = 0
+		given := map[string]string{"url": url, "keepalive": "no"}
+		b, err := trialtest.Try(t, trialtest.Named(t, Kinds(), kind), given, 20)
+		if err != nil || asked != 1 || b.Metrics["requests_per_second"] <= 0 {
+			t.Errorf("%d: %s: %v, %d lookups, %v", i, kind, err, asked, b.Metrics)
+		}
+	}
 	began := time.Now()
 	_, err = chilled(t, "http://nowhere.invalid/", map[string]string{"timeout": "2s"})
-	for _, err := range []error{err, second(t, "http://nowhere.invalid/", map[string]string{"timeout": "2s"})} {
+	_, loadErr := loaded(t, map[string]string{"url": "http://nowhere.invalid/", "timeout": "2s"}, 20)
+	for _, err := range []error{err, loadErr,
+		second(t, "http://nowhere.invalid/", map[string]string{"timeout": "2s"})} {
 		f, ok := errors.AsType[*record.Failure](err)
 		if !ok || f.Kind != "refused" || !strings.Contains(f.Message, "look up the address of nowhere.invalid") {
 			t.Errorf("a name that there is not: %v", err)
@@ -300,6 +311,10 @@ func TestNames(t *testing.T) {
 	if _, err := chilled(t, url, nil); err == nil || !strings.Contains(err.Error(), "/etc/hosts") ||
 		time.Since(began) > time.Minute {
 		t.Errorf("a slim agent: %v", err)
+	}
+	if _, err := loaded(t, map[string]string{"url": url}, 20); err == nil ||
+		!strings.Contains(err.Error(), "slim agents ask no DNS") {
+		t.Errorf("a load by a slim agent: %v", err)
 	}
 	// What is beside the page is not read for a name.
 	path := filepath.Join(t.TempDir(), "cookie")

@@ -87,12 +87,8 @@ echo $s ? count($s['scripts'] ?? []) : 'no', ' scripts';
 // know adds what is known of a stack: what its pages contain, and how to see that PHP's opcode cache is empty. That is
 // after a restart of what PHP runs in, which is Apache itself, and a process of its own behind nginx.
 func (t *coldSiteTrial) know() error {
-	if _, front, _ := strings.Cut(t.params["url"], ":@"); t.coldSite.page == nil && front != "" {
-		contains := t.site["pattern"]
-		if front == "front" && t.params["cookie"] == cookieUser {
-			contains = t.site["user"]
-		}
-		t.coldSite.page = regexp.MustCompile(regexp.QuoteMeta(contains))
+	if t.coldSite.page == nil {
+		t.coldSite.page = patternOf(t.site, t.params)
 	}
 	nginx := strings.HasPrefix(t.params["url"], "stack-nginx:")
 	switch t.params["restart"] {

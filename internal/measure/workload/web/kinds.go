@@ -61,9 +61,11 @@ func keepaliveParam() workload.Param {
 
 func urlParam() workload.Param {
 	return workload.Param{Name: "url", Type: workload.Text, Doc: workload.Doc("page on your own server, " +
-		"http://ADDRESS[:PORT]/PATH as the environment sees it, or with a name from its /etc/hosts; or a page of the " +
+		"http://ADDRESS[:PORT]/PATH as the environment sees it, or with a name, which is looked up before the timed " +
+		"section: in its /etc/hosts, and with a full agent by DNS; or a page of the " +
 		"environment's stack: stack:/PATH by Apache, stack-nginx:/PATH, stack-varnish:/PATH, and stack:@front, " +
-		"@heavy and @other for its own pages; by default the environment's nginx is started")}
+		"@heavy and @other for its own pages, which must contain what they should; by default the environment's " +
+		"nginx is started")}
 }
 
 func statusParam() workload.Param {
@@ -106,8 +108,10 @@ func get() workload.Kind {
 					"status: only the status is compared, for a page that differs each time")},
 			cookieParam(), headerParam(), timeoutParam(),
 		},
-		Metrics:   loadMetrics("http.get", true, false),
-		Dynamic:   func(p workload.Params) []unit.Metric { return loadMetrics("http.get", p["url"] == "", false) },
+		Metrics: loadMetrics("http.get", true, false),
+		Dynamic: func(p workload.Params) []unit.Metric {
+			return loadMetrics("http.get", p["url"] == "" || stack.Names(p["url"]), false)
+		},
 		OnlyReads: func(p workload.Params) bool { return p["url"] != "" && !stack.Names(p["url"]) },
 		UnitTime:  func(p workload.Params) time.Duration { return p.Duration("timeout") + startTime },
 		Space:     room,
@@ -147,7 +151,7 @@ func loadMetrics(kind string, own, open bool) []unit.Metric {
 	ms = append(ms, lower("client_cpu_us", "us", false, "CPU time of the load generator per request"))
 	if own {
 		ms = append(ms, lower("server_cpu_us", "us", false,
-			"CPU time of the server per request, if the system reports it"))
+			"CPU time of the server per request, if the system reports it; of a stack, that of all its servers"))
 	}
 	return ms
 }

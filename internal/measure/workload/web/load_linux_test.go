@@ -1,16 +1,20 @@
 package web
 
 import (
+	"context"
 	"fmt"
 	"math"
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"tare/internal/measure/workload"
 	"tare/internal/measure/workload/trialtest"
+	"tare/internal/record"
 )
 
 // TestLoadOnNginx: each way of load on the environment's own server.
@@ -115,5 +119,97 @@ func TestPagesOfNginx(t *testing.T) {
 	if _, err := loaded(t, map[string]string{"urls": "/a.html /nothing", "url": server}, 1); err == nil ||
 		!strings.Contains(err.Error(), "/nothing: the server answers 404") {
 		t.Errorf("a page that is not there: %v", err)
+	}
+}
+
+// TestClientShare: the client's share is of the processors that its threads can have at the same time, so that one with
+// more threads than processors can be seen to be the limit.
+func TestClientShare(t *testing.T) {
+	needNginx(t)
+	defer func(was func() int) { processors = was }(processors)
+	for _, c := range []struct {
+		cpus, threads string
+		of            float64
+		shared        bool
+	}{{"2", "4", 2, false}, {"2", "1", 1, false}, {"8", "4", 4, false}, {"1", "3", 1, true}} {
+		n, _ := strconv.Atoi(c.cpus)
+		processors = func() int { return n }
+		b, err := loaded(t, map[string]string{"connections": "4", "threads": c.threads, "size": "1"}, 4000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		used := b.Metrics["client_cpu_us"] / 1e6 * float64(b.Work) / b.Elapsed.Seconds()
+		got, err := strconv.ParseFloat(b.State["client_cpu_share"], 64)
+		if want := min(used/c.of, 1); err != nil || math.Abs(got-want) > 0.001 {
+			t.Errorf("%s threads on %s processors kept %.4f busy: the share is %s, want %.4f", c.threads, c.cpus, used,
+				b.State["client_cpu_share"], want)
+		}
+		said := slices.ContainsFunc(b.Warnings, func(w record.Warning) bool { return w.Code == "shared-processor" })
+		if said != c.shared {
+			t.Errorf("%s threads on %s processors: warnings %v", c.threads, c.cpus, b.Warnings)
+		}
+	}
+}
+
+// sited is a trial of a stack that is what endpoint says.
+type sited struct {
+	workload.Trial
+	endpoint string
+}
+
+func (s sited) Setup(ctx context.Context, b *workload.Bench) error {
+	b.Service.Endpoint = s.endpoint
+	return s.Trial.Setup(ctx, b)
+}
+
+func (s sited) Report(b *workload.Bench) error { return s.Trial.(workload.Reporter).Report(b) }
+
+// TestPatternOfASite: a page of a stack's own must have what it should, without match=. TestStack of the drivers asks
+// real ones.
+func TestPatternOfASite(t *testing.T) {
+	url, _ := serveText(t, func(c net.Conn, _ int64, text string) {
+		switch {
+		case strings.Contains(text, "Cookie: session=1"):
+			pageOf(c, "the front page of (Reader)")
+		case strings.Contains(text, "/front") || strings.Contains(text, "/any"):
+			pageOf(c, "the front page")
+		default:
+			pageOf(c, "<b>Fatal error</b>: Uncaught Error")
+		}
+	})
+	at, _, _ := strings.Cut(strings.TrimPrefix(url, "http://"), "/")
+	cookie := filepath.Join(t.TempDir(), "cookie")
+	if err := os.WriteFile(cookie, []byte("session=1"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	endpoint := fmt.Sprintf(`{"name":"it","host":"x","apache":%q,"cookie":%q,"front":"/front","heavy":"/heavy",`+
+		`"pattern":"page","user":"(Reader)"}`, at, cookie)
+	for _, kind := range []string{"http.get", "http.load"} {
+		for _, c := range []struct {
+			want  string
+			given map[string]string
+		}{
+			{"", map[string]string{"url": "stack:@front"}},
+			{"", map[string]string{"url": "stack:@front", "cookie": "user"}},
+			{"", map[string]string{"url": "stack:/heavy"}}, // what it contains is not known
+			{"has nothing that match=page matches", map[string]string{"url": "stack:@heavy"}},
+		} {
+			trial := trialtest.New(t, Kinds(), kind, c.given)
+			_, err := trialtest.TryTrial(t, sited{trial, endpoint}, 20)
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("%s %v: %v, want %q", kind, c.given, err, c.want)
+			}
+		}
+	}
+	// The user who has logged in must be seen as one.
+	out := strings.Replace(endpoint, "(Reader)", "(Writer)", 1)
+	trial := trialtest.New(t, Kinds(), "http.load", map[string]string{"url": "stack:@front", "cookie": "user"})
+	if _, err := trialtest.TryTrial(t, sited{trial, out}, 20); err == nil ||
+		!strings.Contains(err.Error(), `match=\(Writer\)`) {
+		t.Errorf("a user who is not logged in: %v", err)
+	}
+	trial = trialtest.New(t, Kinds(), "http.load", map[string]string{"url": "stack:@heavy", "match": "Fatal"})
+	if _, err := trialtest.TryTrial(t, sited{trial, endpoint}, 20); err != nil {
+		t.Errorf("match= does not replace the pattern: %v", err)
 	}
 }

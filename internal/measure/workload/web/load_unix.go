@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"tare/internal/measure/netpeer"
 	"tare/internal/measure/workload"
 	"tare/internal/measure/workload/stack"
 	"tare/internal/record"
@@ -36,7 +37,8 @@ type loadTrial struct {
 	load    load
 	crew    *crew
 	threads int
-	origin  string // of the user's server
+	origin  string     // of the user's server
+	site    stack.Site // nil if it is not the environment's stack
 	buf     []byte
 	res     response
 	client  time.Duration
@@ -244,6 +246,9 @@ func (t *loadTrial) prepare(b *workload.Bench, to page, list []listed) error {
 	if l.check, err = newCheck(p["match"], p["mask"], p["verify"] == verifyHash, p.Int("every")); err != nil {
 		return err
 	}
+	if l.check.match == nil && l.method != "HEAD" && l.status == 200 {
+		l.check.match = patternOf(t.site, p)
+	}
 	if name, ok := strings.CutPrefix(p["body"], "file:"); ok {
 		text, err := contents("body", name, maxSent)
 		if err != nil {
@@ -309,11 +314,11 @@ func (t *loadTrial) target(ctx context.Context, b *workload.Bench) (page, []list
 		to, err := t.targetFar(b)
 		return to, own, err
 	case t.params["url"] != "" || t.params["urls"] != "":
-		to, list, err := t.targetUser(b)
+		to, list, err := t.targetUser(ctx, b)
 		if err != nil {
 			return to, nil, t.refused(err)
 		}
-		t.local = newLocal(to.addr)
+		t.local = newLocal(to.addr, t.site)
 		return to, list, nil
 	}
 	n, err := findNginx(ctx)
@@ -334,7 +339,7 @@ func (t *loadTrial) target(ctx context.Context, b *workload.Bench) (page, []list
 }
 
 // targetUser finds the user's server and the pages that are asked for.
-func (t *loadTrial) targetUser(b *workload.Bench) (to page, list []listed, err error) {
+func (t *loadTrial) targetUser(ctx context.Context, b *workload.Bench) (to page, list []listed, err error) {
 	server, text := t.params["url"], t.params["urls"]
 	if name, ok := strings.CutPrefix(text, "file:"); ok {
 		if text, err = contents("urls", name, maxList); err != nil {
@@ -346,12 +351,12 @@ func (t *loadTrial) targetUser(b *workload.Bench) (to page, list []listed, err e
 			return to, nil, err
 		}
 	}
-	hosts, _ := os.ReadFile("/etc/hosts")
 	if stack.Names(server) {
-		to, err = siteAt(b, server)
+		if t.site, err = stack.Find(b); err == nil {
+			to, err = siteOf(t.site, server)
+		}
 	} else {
-		to, err = parseAny(server, t.scheme(server),
-			func(host string) (netip.Addr, bool) { return lookup(host, string(hosts)) })
+		to, err = findPage(ctx, server, t.scheme(server), t.params.Duration("timeout"))
 	}
 	t.origin = server
 	if list == nil {
@@ -558,17 +563,25 @@ func (t *loadTrial) Report(b *workload.Bench) error {
 		// verdict.
 		client, server = "environment_cpu_share", "controller_cpu_share"
 	}
-	b.Note(client, share(t.client.Seconds()/seconds/float64(t.threads)))
+	b.Note(client, share(t.client.Seconds()/seconds/float64(min(t.threads, processors()))))
 	if t.known {
-		if t.local == nil || t.kind == "http.load" {
+		if t.local == nil || t.kind == "http.load" || t.site != nil {
 			b.Report("server_cpu_us", max(1, float64(t.server.Nanoseconds()))/1e3/float64(b.Work))
 		}
 		processes := 1
 		if t.local != nil {
 			processes = t.local.busiest()
 			b.Note("server_processes", strconv.Itoa(len(t.local.used)))
+			if parts := t.local.parts(); parts != "" {
+				b.Note("server_cpu", parts)
+			}
 		}
 		b.Note(server, share(t.server.Seconds()/seconds/float64(processes)))
+	}
+	if processors() == 1 && (t.nginx != nil || t.local != nil) {
+		b.Warn("shared-processor", "client and server share the only processor: how busy the client was does not "+
+			"say whether it was the limit, and a request costs what both need", "give the environment another "+
+			"processor, or look at client_cpu_us for the client's part")
 	}
 	b.Note("connections_reopened", strconv.FormatInt(all.reopened, 10))
 	if t.load.check.looks() {
@@ -582,6 +595,9 @@ func (t *loadTrial) Report(b *workload.Bench) error {
 	}
 	return t.sample()
 }
+
+// processors is how many processors the client's threads may use.
+var processors = netpeer.CPUs
 
 // share formats a share of CPU time. A share above 1 comes from the resolution of two clocks.
 func share(v float64) string { return strconv.FormatFloat(min(v, 1), 'f', 3, 64) }

@@ -2,32 +2,38 @@ package web
 
 import (
 	"bytes"
+	"cmp"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
-	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"tare/internal/measure/workload/stack"
 	"tare/internal/sys/proc"
 )
 
-// local is a server of the user's that runs in this environment: the processes that listen at its port. Those behind
-// them, such as an interpreter or a database, do not count.
+// local is a server that runs in this environment. Of a server of the user's, these are the processes that listen at
+// its port; those behind them, such as an interpreter or a database, do not count. Of a stack they all do: tare has
+// started them.
 type local struct {
 	port uint16
+	site stack.Site            // nil for a server of the user's
 	used map[int]time.Duration // CPU time when last asked, by process
+	of   map[string]time.Duration
 }
 
 // newLocal returns nil if the server is elsewhere.
-func newLocal(at netip.AddrPort) *local {
+func newLocal(at netip.AddrPort, site stack.Site) *local {
 	if !here(at.Addr()) {
 		return nil
 	}
-	return &local{port: at.Port()}
+	return &local{port: at.Port(), site: site}
 }
 
 // here tells whether an address is one of this environment: the kernel then takes it as the source, too.
@@ -53,18 +59,45 @@ func here(a netip.Addr) bool {
 // took is the CPU time of the processes since it was last asked; unknown the first time, and if no process is found.
 func (l *local) took() (sum time.Duration, known bool) {
 	before := l.used
-	l.used = map[int]time.Duration{}
-	for _, pid := range holders(listening(l.port)) {
+	l.used, l.of = map[int]time.Duration{}, map[string]time.Duration{}
+	for pid, name := range l.processes() {
 		if cpu, ok := proc.CPUTime(pid); ok {
 			l.used[pid] = cpu
 			sum += cpu - before[pid]
+			l.of[name] += cpu - before[pid]
 		}
 	}
 	return sum, len(before) > 0 && len(l.used) > 0
 }
 
+// processes are the server's, with the name of what each is part of, if it is a stack.
+func (l *local) processes() map[int]string {
+	if l.site != nil {
+		return l.site.Processes()
+	}
+	found := map[int]string{}
+	for _, pid := range holders(listening(l.port)) {
+		found[pid] = ""
+	}
+	return found
+}
+
+// parts tells what each server of a stack has used between the last two times, the busiest first.
+func (l *local) parts() string {
+	if l.site == nil {
+		return ""
+	}
+	names := slices.SortedFunc(maps.Keys(l.of), func(a, b string) int {
+		return cmp.Or(cmp.Compare(l.of[b], l.of[a]), cmp.Compare(a, b))
+	})
+	for i, name := range names {
+		names[i] = name + " " + strconv.FormatFloat(l.of[name].Seconds(), 'f', 3, 64) + " s"
+	}
+	return strings.Join(names, ", ")
+}
+
 // busiest is how many of the processes can run at the same time.
-func (l *local) busiest() int { return max(1, min(len(l.used), runtime.NumCPU())) }
+func (l *local) busiest() int { return max(1, min(len(l.used), processors())) }
 
 // listening are the inodes of the sockets that listen at a port, from /proc/net.
 func listening(port uint16) map[string]bool {

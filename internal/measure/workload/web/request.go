@@ -55,8 +55,8 @@ func parseAny(text, scheme string, find func(host string) (netip.Addr, bool)) (p
 	}
 	addr, ok := find(u.Hostname())
 	if !ok {
-		return refuse("%s is neither an address nor in the environment's /etc/hosts; use the address, and put the "+
-			"name into header=file:PATH as Host: %s", u.Hostname(), u.Hostname())
+		return refuse("%s is neither an address nor in the environment's /etc/hosts, and slim agents ask no DNS; use "+
+			"the address, and put the name into header=file:PATH as Host: %s", u.Hostname(), u.Hostname())
 	}
 	return page{netip.AddrPortFrom(addr, uint16(port)), u.Host, u.RequestURI()}, nil
 }

@@ -10,6 +10,8 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"regexp"
+	"strings"
 	"time"
 
 	"tare/internal/measure/workload"
@@ -39,18 +41,7 @@ func findServer(ctx context.Context, b *workload.Bench, p workload.Params) (s se
 		}
 		return s, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, p.Duration("timeout"))
-	defer cancel()
-	var unknown error
-	s.to, err = parseAny(p["url"], schemeOf(p["url"]), func(host string) (a netip.Addr, found bool) {
-		a, unknown = address(ctx, host)
-		return a, unknown == nil
-	})
-	switch {
-	case unknown != nil && !errors.Is(unknown, errNoName):
-		return s, fmt.Errorf("url=%s: %w; use the address, and put the name into header=file:PATH as Host: NAME",
-			hidden(p["url"]), unknown)
-	case err != nil:
+	if s.to, err = findPage(ctx, p["url"], schemeOf(p["url"]), p.Duration("timeout")); err != nil {
 		return s, err
 	}
 	s.name = hostName(p["url"])
@@ -58,6 +49,36 @@ func findServer(ctx context.Context, b *workload.Bench, p workload.Params) (s se
 		s.seal, err = sealFor(s.to.host, s.headers, p["ca"])
 	}
 	return s, err
+}
+
+// findPage finds where a URL leads, and looks its name up if need be.
+func findPage(ctx context.Context, url, scheme string, within time.Duration) (page, error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	var unknown error
+	to, err := parseAny(url, scheme, func(host string) (a netip.Addr, found bool) {
+		a, unknown = address(ctx, host)
+		return a, unknown == nil
+	})
+	if unknown != nil && !errors.Is(unknown, errNoName) {
+		return to, fmt.Errorf("url=%s: %w; use the address, and put the name into header=file:PATH as Host: NAME",
+			hidden(url), unknown)
+	}
+	return to, err
+}
+
+// patternOf is what a page of a stack must contain by itself, as when the stack was installed; nil if that is not
+// known. The status says little: PHP's error pages have 200 as well.
+func patternOf(site stack.Site, p workload.Params) *regexp.Regexp {
+	_, own, _ := strings.Cut(p["url"], ":@")
+	if own == "" || site == nil {
+		return nil
+	}
+	contains := site["pattern"]
+	if own == "front" && p["cookie"] == cookieUser {
+		contains = site["user"]
+	}
+	return regexp.MustCompile(regexp.QuoteMeta(contains))
 }
 
 // errNoName is that a host is neither an address nor in the environment's /etc/hosts.
@@ -108,15 +129,6 @@ func protocolOf(over io.ReadWriter) string {
 		return p.Protocol()
 	}
 	return ""
-}
-
-// siteAt is where a page of the environment's stack is reached.
-func siteAt(b *workload.Bench, url string) (page, error) {
-	s, err := stack.Find(b)
-	if err != nil {
-		return page{}, err
-	}
-	return siteOf(s, url)
 }
 
 func siteOf(s stack.Site, url string) (page, error) {
