@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"tare/internal/sys/sock"
 )
@@ -16,6 +17,7 @@ type Dialer struct {
 	hello []byte
 	op    Op
 	size  int
+	stall time.Duration
 }
 
 // NewDialer reads an address, such as 10.0.2.2:41234, and a token.
@@ -32,7 +34,7 @@ func NewDialer(address, token string, op Op, size int) (*Dialer, error) {
 	if _, err := parseHello(h.pack()); err != nil {
 		return nil, fmt.Errorf("a size of %d bytes: %w", size, err)
 	}
-	return &Dialer{to: to, text: address, hello: h.pack(), op: op, size: size}, nil
+	return &Dialer{to: to, text: address, hello: h.pack(), op: op, size: size, stall: stallTime}, nil
 }
 
 // Conn is an accepted connection to a peer. It is used by one thread at a time, which waits in the kernel.
@@ -48,7 +50,7 @@ func (d *Dialer) Dial() (*Conn, error) {
 		return nil, err
 	}
 	c := &Conn{fd: fd}
-	if err := sock.Limit(fd, stallTime); err != nil {
+	if err := sock.Limit(fd, d.stall); err != nil {
 		c.Close()
 		return nil, err
 	}

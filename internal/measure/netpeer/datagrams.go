@@ -177,7 +177,7 @@ func (f *Flow) Up(amount int64, gap time.Duration) (sock.Arrivals, error) {
 	}
 	a, err := f.send(amount, gap)
 	if err != nil {
-		err = broken("send datagrams to the peer", err)
+		err = silent("send datagrams to the peer", err)
 	}
 	return a, err
 }
@@ -189,9 +189,17 @@ func (f *Flow) Down(amount int64, gap time.Duration) (sock.Arrivals, error) {
 	}
 	a, err := f.receive(amount)
 	if err != nil {
-		err = broken("receive datagrams from the peer", err)
+		err = silent("receive datagrams from the peer", err)
 	}
 	return a, err
+}
+
+// silent is broken for datagrams, whose patience is another.
+func silent(what string, err error) error {
+	if errors.Is(err, sock.ErrStalled) {
+		return fmt.Errorf("%s: %w (%v): the link is down, or UDP is not let through", what, sock.ErrStalled, silence)
+	}
+	return broken(what, err)
 }
 
 func (f *Flow) order(amount int64, direction byte, gap time.Duration) error {

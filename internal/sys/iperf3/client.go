@@ -21,6 +21,7 @@ const (
 	stallTime   = time.Minute
 	between     = 2 * time.Second // between two tests of a server
 	lastTime    = time.Second     // for what a server may still say when a test has failed
+	glance      = 2 * time.Second // without a datagram, until the server is looked after
 )
 
 // Bounds of a test.
@@ -42,8 +43,9 @@ type Test struct {
 	// Endless has data move until Stop, whatever the amount. It is for TCP.
 	Endless bool
 	Gap     time.Duration // between the datagrams of a stream; 0: none
-	// Patience is how long the server may take to answer; 0 is answerTime.
-	Patience time.Duration
+	// Patience is how long the server may take to answer; 0 is answerTime. Stall is how long data may not move; 0 is
+	// stallTime.
+	Patience, Stall time.Duration
 }
 
 // Client is one test with a server. It is made for one goroutine, but the goroutines that move data, one for each index
@@ -54,7 +56,8 @@ type Client struct {
 	text    string
 	cookie  [CookieSize]byte
 	control sock.FD
-	last    sync.Once // the last stream is opened when the first lane moves
+	asks    sync.Mutex // of lanes that look at control
+	last    sync.Once  // the last stream is opened when the first lane moves
 	opened  error
 	began   time.Time
 	drains  sync.WaitGroup
@@ -101,6 +104,9 @@ func Open(t Test) (*Client, error) {
 	}
 	if t.Patience == 0 {
 		t.Patience = answerTime
+	}
+	if t.Stall == 0 {
+		t.Stall = stallTime
 	}
 	// iperf3 -s closes its port between two tests, and may not be done with the last one.
 	for end := time.Now().Add(min(between, t.Patience)); ; time.Sleep(between / 40) {
@@ -215,7 +221,7 @@ func (c *Client) connect() (sock.FD, error) {
 		}
 		return sock.None, err
 	}
-	if err := sock.Limit(fd, stallTime); err != nil {
+	if err := sock.Limit(fd, c.test.Stall); err != nil {
 		sock.Close(fd)
 		return sock.None, err
 	}
@@ -260,7 +266,10 @@ func (c *Client) datagrams(l *Lane) (err error) {
 	if v := binary.LittleEndian.Uint32(b[:]); n != 4 || v != Answer && v != OldAnswer {
 		return fmt.Errorf("%w: it answered a greeting over UDP with %x", errGarbage, b[:n])
 	}
-	return sock.Limit(l.fd, stallTime)
+	if l.Down { // a server that has ended sends nothing, which is looked for in between
+		return sock.Limit(l.fd, min(glance, c.test.Stall))
+	}
+	return sock.Limit(l.fd, c.test.Stall)
 }
 
 // start opens the last stream and waits until the server is at work.
@@ -297,7 +306,7 @@ func (c *Client) Move(i int) error {
 		err = sock.Receive(l.fd, l.block, l.Amount)
 	default:
 		if err = sock.Send(l.fd, l.block, l.Amount); err == nil {
-			err = arrived(l.fd)
+			err = c.arrived(l.fd)
 		}
 	}
 	if err == nil && l.Down {
@@ -324,14 +333,14 @@ func (c *Client) untilStopped(l *Lane) (err error) {
 		}
 	}
 	if err == nil && !l.Down {
-		err = arrived(l.fd)
+		err = c.arrived(l.fd)
 	}
 	return err
 }
 
 // arrived waits until the other end's kernel has every byte.
-func arrived(fd sock.FD) error {
-	for end := time.Now().Add(stallTime); !sock.Drained(fd); {
+func (c *Client) arrived(fd sock.FD) error {
+	for end := time.Now().Add(c.test.Stall); !sock.Drained(fd); {
 		if time.Now().After(end) {
 			return sock.ErrStalled
 		}
@@ -364,8 +373,20 @@ func (c *Client) sendDatagrams(l *Lane) error {
 
 // receiveDatagrams receives until the last of so many datagrams, or a later one, has come.
 func (c *Client) receiveDatagrams(l *Lane) error {
+	var end time.Time // of the patience with a server that sends nothing
+	seen := int64(-1) // datagrams when it began
 	for l.Got.Next < l.Amount {
 		n, err := sock.Get(l.fd, l.block)
+		if errors.Is(err, sock.ErrStalled) {
+			if seen != l.Got.Received {
+				seen, end = l.Got.Received, time.Now().Add(c.test.Stall-min(glance, c.test.Stall))
+			}
+			if time.Now().Before(end) {
+				if err = c.alive(); err == nil {
+					continue
+				}
+			}
+		}
 		if err != nil {
 			return err
 		}
@@ -374,6 +395,24 @@ func (c *Client) receiveDatagrams(l *Lane) error {
 		}
 	}
 	return nil
+}
+
+// alive looks whether the server has ended, or has something to say, while datagrams do not come.
+func (c *Client) alive() error {
+	c.asks.Lock()
+	defer c.asks.Unlock()
+	if err := sock.Limit(c.control, time.Millisecond); err != nil {
+		return err
+	}
+	var b [1]byte
+	err := sock.ReadFull(c.control, b[:])
+	switch {
+	case errors.Is(err, sock.ErrStalled):
+		return sock.Limit(c.control, c.test.Stall)
+	case err != nil:
+		return err
+	}
+	return c.said(b[0])
 }
 
 // Finish ends the test after all lanes have moved, and returns what both ends counted. used is the CPU time of this
@@ -549,7 +588,7 @@ func (c *Client) await(want byte) error {
 		return err
 	}
 	if b[0] == want {
-		return sock.Limit(c.control, stallTime)
+		return sock.Limit(c.control, c.test.Stall)
 	}
 	return c.said(b[0])
 }
@@ -594,7 +633,7 @@ func (c *Client) explain(err error) error {
 		}
 	}
 	switch {
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), sock.Broken(err):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), sock.Broken(err), sock.Refused(err):
 		err = errors.New("it closed the connection in the middle of a test: it has ended, refuses this client, or " +
 			"the network in between failed")
 	case errors.Is(err, sock.ErrStalled):

@@ -41,6 +41,13 @@ func needIperf3(t *testing.T) {
 // stock starts iperf3 -s on a free port and returns its address.
 func stock(t *testing.T, words ...string) string {
 	t.Helper()
+	at, _ := stockStream(t, words...)
+	return at
+}
+
+// stockStream is stock with the process.
+func stockStream(t *testing.T, words ...string) (string, *proc.Stream) {
+	t.Helper()
 	needIperf3(t)
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -72,7 +79,7 @@ func stock(t *testing.T, words ...string) string {
 			}
 		}
 	}()
-	return at
+	return at, s
 }
 
 // done runs a whole test of our client.
