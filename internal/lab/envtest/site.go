@@ -120,6 +120,8 @@ func ColdSite(t *testing.T, s *deploy.Conn, root string) {
 		{"url": "stack-nginx:@front", "restart": "php", "clear": "site", "cookie": "user", "cache": "warm"},
 		{"url": "stack-varnish:@front", "restart": "all", "cache": "warm"},
 		{"url": "stack:@front", "clear": "site", "cache": "warm"},
+		{"url": "stack:@front", "clear": "all", "cache": "warm"},
+		{"url": "stack-nginx:@front", "clear": "all", "cache": "warm", "cookie": "user"},
 	} {
 		params["timeout"] = "5m"
 		r, err := ask(wire.Job{Kind: "http.cold", Params: params})
@@ -135,7 +137,8 @@ func ColdSite(t *testing.T, s *deploy.Conn, root string) {
 			m["connect_seconds"] <= 0 || r.Checks["page"] == "" {
 			t.Errorf("%v: figures %v, checks %v", params, m, r.Checks)
 		}
-		if (params["restart"] != "") != (r.State["opcode_cache"] == "empty before each page") ||
+		if (params["restart"] != "" || params["clear"] == "all") !=
+			(r.State["opcode_cache"] == "empty before each page") ||
 			(params["cache"] == "") != (r.State["cache_dropped_by"] != "") {
 			t.Errorf("%v: state %v", params, r.State)
 		}

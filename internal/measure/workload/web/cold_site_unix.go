@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"tare/internal/measure/fileio"
@@ -30,6 +31,7 @@ type coldSiteTrial struct {
 	*coldSite
 	server
 	page, ready, proof []byte         // requests
+	emptying           []byte         // a request that has PHP empty its caches
 	prover             netip.AddrPort // where the proof is asked for
 	script             string         // a file beside the stack's code, which proves
 	files              []string
@@ -78,26 +80,26 @@ func (t *coldSiteTrial) prepare(ctx context.Context, b *workload.Bench) (err err
 	return err
 }
 
-// countScripts is a page that says how many scripts PHP's opcode cache has.
+// countScripts is a page that says how many scripts PHP's opcode cache has, and empties PHP's caches if it is asked to.
 const countScripts = `<?php
+if (isset($_GET['empty'])) {
+	foreach (['opcache_reset', 'apcu_clear_cache'] as $f) if (function_exists($f)) $f();
+	exit('emptied');
+}
 $s = function_exists('opcache_get_status') ? opcache_get_status() : false;
 echo $s ? count($s['scripts'] ?? []) : 'no', ' scripts';
 `
 
 // know adds what is known of a stack: what its pages contain, and how to see that PHP's opcode cache is empty. That is
-// after a restart of what PHP runs in, which is Apache itself, and a process of its own behind nginx.
+// after a restart of what PHP runs in, which is Apache itself, and a process of its own behind nginx; and once it was
+// emptied.
 func (t *coldSiteTrial) know() error {
 	if t.coldSite.page == nil {
 		t.coldSite.page = patternOf(t.site, t.params)
 	}
 	nginx := strings.HasPrefix(t.params["url"], "stack-nginx:")
-	switch t.params["restart"] {
-	case "php", "all":
-	case "web":
-		if nginx {
-			return nil
-		}
-	default:
+	restart, empty := t.params["restart"], t.params["clear"] == clearAll
+	if !empty && restart != "php" && restart != "all" && (restart != "web" || nginx) {
 		return nil
 	}
 	to, err := siteOf(t.site, map[bool]string{true: "stack-nginx:/", false: "stack:/"}[nginx]+"tare-opcode.php")
@@ -109,9 +111,15 @@ func (t *coldSiteTrial) know() error {
 		return err
 	}
 	t.prover, t.coldSite.proof = to.addr, regexp.MustCompile("^(no|0|1) scripts$") // itself
-	t.proof, err = to.render(false, "", "")
+	if t.proof, err = to.render(false, "", ""); err == nil && empty {
+		to.path += "?empty"
+		t.emptying, err = to.render(false, "", "")
+	}
 	return err
 }
+
+// emptied is the answer of countScripts when it has emptied the caches.
+var emptied = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("^emptied$") })
 
 // maxFiles bounds the files whose pages are looked at.
 const maxFiles = 200_000
@@ -184,6 +192,12 @@ func (t *coldSiteTrial) chill(ctx context.Context) error {
 	for _, name := range []string{"stop", "clear"} {
 		if err := t.hook(ctx, name); err != nil {
 			return err
+		}
+	}
+	if t.emptying != nil {
+		err := t.answers(t.prover, t.emptying, 200, emptied(), t.params.Duration("timeout"))
+		if err != nil {
+			return fmt.Errorf("empty PHP's caches: %w", err)
 		}
 	}
 	if t.params["cache"] == cacheCold {

@@ -29,7 +29,7 @@ func coldSiteParams() []workload.Param {
 			"environment's nginx is started"),
 		text("stop", "command line, before each page: stop the server, with its interpreter and database"),
 		text("clear", "command line, after stop: clear the application's caches; of a stack: site, for its own "+
-			"command"),
+			"command, or all: also what PHP keeps in memory, its opcode cache and APCu, without a restart"),
 		text("restart", "command line, after files are dropped: start the server again, or restart it if there is no "+
 			"stop; of a stack: web, php, database, varnish or all"),
 		text("ready", "path on the server that answers when it is ready; by default it is ready when it takes a "+
@@ -153,14 +153,18 @@ func checkURL(p workload.Params) (page, error) {
 // restarts are what of a stack can be restarted.
 var restarts = []string{"web", "php", "database", "varnish", "all"}
 
+// clearAll is the word that clears all caches of a stack but Varnish's and the database's.
+const clearAll = "all"
+
 // checkStack checks the words for a stack.
 func checkStack(p workload.Params) error {
 	what := p["restart"]
 	switch {
 	case what != "" && !slices.Contains(restarts, what):
 		return fmt.Errorf("restart=%s: of a stack, it is one of %s", what, strings.Join(restarts, ", "))
-	case p["clear"] != "" && p["clear"] != "site":
-		return fmt.Errorf("clear=%s: of a stack, it is site: the site's own command empties its caches", p["clear"])
+	case p["clear"] != "" && p["clear"] != "site" && p["clear"] != clearAll:
+		return fmt.Errorf("clear=%s: of a stack, it is site: the site's own command empties its caches; or all: and "+
+			"PHP's opcode cache and APCu are emptied", p["clear"])
 	case p["stop"] != "":
 		return errors.New("stop: a stack is restarted by restart=")
 	case strings.HasPrefix(p["url"], "stack-varnish:") && p["cookie"] == "" && what != "varnish" && what != "all":
