@@ -45,14 +45,15 @@ done
 
 # --- child processes --------------------------------------------------------------------------------------------------
 
-# spawn NAME ARGV... starts a child and has its end reported.
+# spawn NAME ARGV... starts a child and has its end reported. It gets a process group of its own: Apache ends its whole
+# group when it stops, and so all of a server can be ended at once.
 spawn() {
 	local child=$1 tries=0
 	shift
 	(
 		trap - TERM INT
 		set +e
-		"$@" >>"$home/log/$child" 2>&1 </dev/null 3>&- &
+		setsid "$@" >>"$home/log/$child" 2>&1 </dev/null 3>&- &
 		echo $! >"$home/pid/$child.new" && mv "$home/pid/$child.new" "$home/pid/$child"
 		pid=$!
 		wait $pid
@@ -78,6 +79,15 @@ stop() {
 	while kill -0 "$pid" 2>/dev/null; do
 		[ $((tries += 1)) -ne 6000 ] || kill -9 "$pid" 2>/dev/null || return 0
 		sleep 0.02
+	done
+}
+
+# kill_all ends all children at once. A site without one of its servers only has errors to answer.
+kill_all() {
+	local file
+	for file in "$home"/pid/*; do
+		[ ! -e "$file" ] || kill -9 -- "-$(cat "$file")" 2>/dev/null || true
+		rm -f "$file"
 	done
 }
 
@@ -169,8 +179,7 @@ start_apache() {
 		CONF
 		php_settings 'php_admin_value ' ' '
 	} >"$home/etc/apache.conf"
-	# Apache ends its whole process group when it stops, so it gets one of its own.
-	spawn apache setsid apache2 -D FOREGROUND -f "$home/etc/apache.conf"
+	spawn apache apache2 -D FOREGROUND -f "$home/etc/apache.conf"
 	await apache listens "$port_apache"
 }
 
@@ -445,6 +454,7 @@ serve() {
 			set -- $rest
 			[ "$(pid_of "$1")" = "$2" ] || continue # it was stopped on purpose
 			rm -f "$home/pid/$1"
+			kill_all
 			die "$1 has ended with status $3: $(told "$1")"
 			;;
 		do)

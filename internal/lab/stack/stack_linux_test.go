@@ -294,3 +294,60 @@ func TestOf(t *testing.T) {
 		t.Errorf("%+v, %v", spec, err)
 	}
 }
+
+// TestUnhealthySite breaks MediaWiki's settings at the end of its installation: the copy that is then started and asked
+// for its pages is refused with the reason, and the stack does not count as installed.
+func TestUnhealthySite(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a site has to be installed")
+	}
+	needRoot(t)
+	spec, err := Parse("mediawiki,pages=10,comments=0,users=1,pictures=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := cacheFolder("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := basePrefix + spec.base()
+	if _, err := open(filepath.Join(kept, base)); err != nil { // another stack has the same packages
+		other, err := Parse("mediawiki,pages=40,comments=10,users=5,pictures=4") // scripts/test.sh has it installed
+		if err == nil {
+			_, err = Build(t.Context(), other, Options{RunID: "stack-test"})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	cache := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(cache, folder), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(kept, base), filepath.Join(cache, folder, base)); err != nil {
+		t.Fatal(err)
+	}
+	before := entries(t, cache)
+	const script = `cat >>/srv/tare-stack/site.sh <<'END'
+eval "$(declare -f site_clear | sed '1s/site_clear/site_clears/')"
+site_clear() { site_clears; echo '<?php this is no settings' >"$code/LocalSettings.php"; }
+END
+exec /bin/bash /srv/tare-stack/stack.sh install`
+	_, err = Build(t.Context(), spec, Options{Cache: cache, RunID: "stack-test", Command: []string{"/bin/bash", "-c",
+		script}})
+	for _, want := range []string{"the recipe failed: unhealthy: http://127.0.0.1:", "status 500", "syntax error",
+		"LocalSettings.php"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("it ended with %v, want %q", err, want)
+		}
+	}
+	if left := entries(t, cache); !slices.Equal(left, before) {
+		t.Errorf("left behind: %v, before: %v", left, before)
+	}
+	if _, err := Lookup(spec, cache); !errors.Is(err, ErrNotInstalled) {
+		t.Errorf("it counts as installed: %v", err)
+	}
+	if lives(t, cache) {
+		t.Error("a process of the site still runs")
+	}
+}

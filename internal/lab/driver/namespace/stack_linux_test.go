@@ -12,42 +12,44 @@ import (
 	"tare/internal/record"
 )
 
+// attachStack opens an environment with a stack.
+func attachStack(t *testing.T, o env.Options, st stack.Stack) *deploy.Conn {
+	t.Helper()
+	e, err := Driver{}.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if e.Facts().Extra["stack.key"] != st.Key {
+		t.Errorf("facts %v", e.Facts().Extra)
+	}
+	s, err := deploy.Attach(t.Context(), e, o.RunID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
 // TestStack serves a real site, with its code on the container's own disk and on a mount.
 func TestStack(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a site has to be installed")
 	}
 	st := envtest.Stack(t, envtest.SmallStack)
-	attach := func(t *testing.T, o env.Options, st stack.Stack) *deploy.Conn {
-		t.Helper()
-		e, err := Driver{}.Open(t.Context(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := e.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-		if e.Facts().Extra["stack.key"] != st.Key {
-			t.Errorf("facts %v", e.Facts().Extra)
-		}
-		s, err := deploy.Attach(t.Context(), e, o.RunID)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { s.Close() })
-		return s
-	}
 	t.Run("serves", func(t *testing.T) {
-		s := attach(t, options(t, spec("stack", envtest.SmallStack+",opcache=off")), st)
+		s := attachStack(t, options(t, spec("stack", envtest.SmallStack+",opcache=off")), st)
 		state := envtest.Site(t, s, "")
 		if state["stack_opcache"] != "off" || state["stack_key"] != st.Key {
 			t.Errorf("state %v", state)
 		}
-		envtest.Shell(t, s, "grep -q 'php_admin_value opcache.enable 0' "+state["stack_home"]+"/etc/apache.conf")
+		opcache(t, s, state, "off")
 
-		// The site's death under load is the trial's failure, with the reason; the next trial has it again.
+		// The site's death between trials is the trial's failure, with the reason; the next trial has it again.
 		envtest.Shell(t, s, "kill -9 $(cat "+state["stack_home"]+"/pid/database)")
 		_, err := envtest.Load(t, s, "", "url", "stack:@front")
 		if f, ok := errors.AsType[*record.Failure](err); !ok || f.Kind != "service-died" ||
@@ -65,21 +67,26 @@ func TestStack(t *testing.T) {
 	t.Run("on mounts", func(t *testing.T) {
 		o := options(t, spec("stack", envtest.SmallStack))
 		o.Mounts = []env.Spec{mount("share", "bind"), mount("small", "tmpfs", "size", "16MiB")}
-		s := attach(t, o, st)
+		s := attachStack(t, o, st)
 		if _, err := envtest.Load(t, s, target("share"), "url", "stack:@front"); err != nil {
 			t.Error(err)
 		}
 		envtest.Shell(t, s, "find "+target("share")+" -name LocalSettings.php | grep -q .")
+		r, err := envtest.Load(t, s, target("share"), "url", "stack:@front")
+		if err != nil {
+			t.Fatal(err)
+		}
+		opcache(t, s, r.State, "on")
 		envtest.ColdSite(t, s, target("share"))
 		// A disk that is too small.
-		_, err := envtest.Load(t, s, target("small"), "url", "stack:@front")
+		_, err = envtest.Load(t, s, target("small"), "url", "stack:@front")
 		if f, ok := errors.AsType[*record.Failure](err); !ok || !strings.Contains(f.Message, "free some space") {
 			t.Errorf("on a full disk: %v", err)
 		}
 	})
 	t.Run("wordpress", func(t *testing.T) {
 		press := envtest.Stack(t, envtest.SmallPress)
-		s := attach(t, options(t, spec("stack", envtest.SmallPress)), press)
+		s := attachStack(t, options(t, spec("stack", envtest.SmallPress)), press)
 		for _, params := range [][]string{
 			{"url", "stack:@front"}, {"url", "stack-nginx:@front", "cookie", "user"}, {"url", "stack-varnish:@heavy"},
 			{"url", "stack-nginx:/post-3/"},
