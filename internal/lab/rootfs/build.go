@@ -7,9 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"tare/internal/sys/proc"
 )
@@ -122,14 +124,17 @@ func isolated(ctx context.Context, argv ...string) *proc.Cmd {
 const maxTold = 3
 
 // telling is an error of a program that isolated ran, with the program's name and its first error lines. The later
-// lines only say that a program failed.
+// lines only say that a program failed. If a package could not be installed, that is its name and what its script said.
 func telling(err error, program string) error {
 	x, ok := errors.AsType[*proc.ExitError](err)
 	if !ok {
 		return err
 	}
-	var told []string
+	told := unpacked(x.Stderr)
 	for l := range strings.Lines(x.Stderr) {
+		if len(told) > 0 && strings.HasPrefix(l, "E: Sub-process ") { // it was dpkg, which has said more
+			continue
+		}
 		l = strings.TrimSpace(l)
 		if strings.HasPrefix(l, "E: ") && !strings.HasSuffix(l, " failed") && !strings.HasSuffix(l, " failed to run") &&
 			!slices.Contains(told, l) {
@@ -143,6 +148,30 @@ func telling(err error, program string) error {
 	return &proc.ExitError{Argv: []string{program}, Code: x.Code, Stderr: said, Err: x.Err}
 }
 
+// unpacked are dpkg's errors: of each package that failed, what dpkg says in two lines, and the line before, which is
+// the last of the package's own script, if it said anything.
+func unpacked(text string) (told []string) {
+	lines := strings.Split(text, "\n")
+	for i, l := range lines {
+		if !strings.HasPrefix(l, "dpkg: error processing ") || i+1 == len(lines) {
+			continue
+		}
+		said := strings.TrimSpace(l) + " " + strings.TrimSpace(lines[i+1])
+		if i > 0 && lines[i-1] != "" && !progress().MatchString(lines[i-1]) {
+			said += " (" + strings.TrimSpace(lines[i-1]) + ")"
+		}
+		if !slices.Contains(told, said) {
+			told = append(told, said)
+		}
+	}
+	return told
+}
+
+// progress is what dpkg says of a package that it begins with.
+var progress = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("^(Setting up|Unpacking|Preparing to unpack|Selecting|Processing triggers|\\(Reading) ")
+})
+
 // bootstrap installs the system into root with mmdebstrap or else debootstrap, and returns that program's name and
 // version.
 func bootstrap(ctx context.Context, o Options, root string) (string, error) {
@@ -150,6 +179,7 @@ func bootstrap(ctx context.Context, o Options, root string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	lines = append(lines, o.more...)
 	for _, b := range []struct {
 		name string
 		run  func(context.Context, Options, string, []source) error

@@ -54,6 +54,8 @@ type Options struct {
 	Refresh bool
 	// Progress, if set, is called with a short description of each step; not part of the key.
 	Progress func(string)
+
+	more []source // beside the machine's; for tests
 }
 
 // Image is a root image.
