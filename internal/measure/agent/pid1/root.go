@@ -14,12 +14,8 @@ func partitions(disk string, entries []string) []string {
 		return number == name || strings.Trim(strings.TrimPrefix(number, "p"), "0123456789") != "" ||
 			strings.Trim(number, "p") == ""
 	})
-	slices.SortFunc(parts, func(a, b string) int {
-		if len(a) != len(b) {
-			return len(a) - len(b)
-		}
-		return strings.Compare(a, b)
-	})
+	slices.Sort(parts)
+	slices.SortStableFunc(parts, func(a, b string) int { return len(a) - len(b) }) // which the agent has anyway
 	return parts
 }
 
