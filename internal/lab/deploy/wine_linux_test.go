@@ -129,6 +129,7 @@ func TestWindowsAgentUnderWine(t *testing.T) {
 		{"net.connect", ""},
 		{"net.udp", ""},
 		{"net.udp", "direction=down rate=1000"},
+		{"net.udp", "direction=both streams=2 rate=1000"},
 		{"net.loaded", ""},
 		{"net.stream", "streams=2 server=" + iperf},
 	} {

@@ -4,14 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"runtime"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"tare/internal/measure/netpeer"
 	"tare/internal/measure/workload"
-	"tare/internal/sys/histogram"
 	"tare/internal/sys/iperf3"
 	"tare/internal/sys/sock"
 )
@@ -147,19 +147,16 @@ func (u *underStreams) both(trips func(*lane) error, begin, load func() error, s
 
 // report reports the latencies, and the load of so many bytes.
 func (u *underStreams) report(b *workload.Bench, moved int64) {
-	quantiles := func(prefix string, h *histogram.Histogram) {
-		for name, q := range map[string]float64{"p50": 0.5, "p90": 0.9, "p99": 0.99} {
-			b.Report(prefix+name, float64(h.Quantile(q)))
+	for _, q := range []int{50, 90, 99} {
+		at := "p" + strconv.Itoa(q)
+		idle, busy := u.quiet.times.Quantile(float64(q)/100), u.busy.times.Quantile(float64(q)/100)
+		b.Report("idle_"+at, float64(idle))
+		b.Report("latency_"+at, float64(busy))
+		if idle > 0 && q != 90 {
+			b.Report("over_idle_"+at, float64(busy)/float64(idle))
 		}
 	}
-	quantiles("idle_", &u.quiet.times)
-	quantiles("latency_", &u.busy.times)
 	b.Report("latency_max", float64(u.busy.times.Max()))
-	for name, q := range map[string]float64{"over_idle_p50": 0.5, "over_idle_p99": 0.99} {
-		if idle := u.quiet.times.Quantile(q); idle > 0 {
-			b.Report(name, float64(u.busy.times.Quantile(q))/float64(idle))
-		}
-	}
 	b.Report("load", float64(moved)/(1<<20)/max(u.took.Seconds(), 1e-9))
 }
 
@@ -169,7 +166,7 @@ type loadedServer struct {
 	foreign
 	underStreams
 	probe sock.Address
-	text  string // of probe
+	port  string // of probe
 }
 
 func newLoadedServer(p workload.Params) (workload.Trial, error) {
@@ -177,20 +174,16 @@ func newLoadedServer(p workload.Params) (workload.Trial, error) {
 		return nil, errors.New("size: with server a round trip is a TCP handshake, which has no message: leave size " +
 			"out, or measure with the run's peer")
 	}
-	at, err := netip.ParseAddrPort(iperf3.Address(p["server"]))
+	server := iperf3.Address(p["server"])
+	at, err := sock.ParseAddress(server)
 	if err != nil {
-		return nil, fmt.Errorf("server=%s: this is not a numeric address, such as 192.0.2.7:%d", p["server"],
-			iperf3.Port)
-	}
-	port := uint16(p.Int("probe"))
-	if port == at.Port() {
-		return nil, fmt.Errorf("probe=%d: that is the iperf3 server's own port, and a connection to it disturbs the "+
-			"test: name another port of that machine", port)
-	}
-	t := &loadedServer{text: netip.AddrPortFrom(at.Addr(), port).String()}
-	if t.probe, err = sock.ParseAddress(t.text); err != nil {
 		return nil, err
 	}
+	if strings.HasSuffix(server, ":"+p["probe"]) {
+		return nil, errors.New("probe: that is the iperf3 server's own port, and a connection to it disturbs the test: " +
+			"name another port of that machine")
+	}
+	t := &loadedServer{probe: at.WithPort(uint16(p.Int("probe"))), port: p["probe"]}
 	t.test = iperf3.Test{Server: p["server"], Up: p["direction"] != "down", Down: p["direction"] != "up",
 		Streams: int(p.Int("streams")), Block: loadBlock, Endless: true}
 	return t, nil
@@ -208,9 +201,9 @@ func (t *loadedServer) Setup(ctx context.Context, b *workload.Bench) error {
 func (t *loadedServer) Measure(_ context.Context, b *workload.Bench) error {
 	return t.both(func(l *lane) error {
 		last := time.Now()
-		for i := range b.Work {
+		for range b.Work {
 			if err := t.handshake(); err != nil {
-				return fmt.Errorf("handshake %d: %w", i+1, err)
+				return err
 			}
 			now := time.Now()
 			l.times.Record(int64(now.Sub(last)))
@@ -226,22 +219,16 @@ func (t *loadedServer) Measure(_ context.Context, b *workload.Bench) error {
 func (t *loadedServer) handshake() error {
 	fd, err := t.probe.TCP()
 	if err != nil {
-		return fmt.Errorf("make a socket: %w", err)
+		return err
 	}
-	defer sock.Close(fd)
 	err = sock.Connect(fd, &t.probe, probeTime)
-	switch {
-	case err == nil:
-		sock.Reset(fd) // no port stays in TIME_WAIT
-		return nil
-	case sock.Refused(err) && runtime.GOOS == "windows":
-		return fmt.Errorf("%s refuses connections, and Windows then tries again for a second: name an open port of "+
-			"that machine by probe=", t.text)
-	case sock.Refused(err):
+	sock.Reset(fd) // no port stays in TIME_WAIT
+	sock.Close(fd)
+	if err == nil || sock.Refused(err) && runtime.GOOS != "windows" { // which then tries again for a second
 		return nil
 	}
-	return fmt.Errorf("%s neither accepts nor refuses a connection (%w): name another port of that machine by probe=",
-		t.text, err)
+	return fmt.Errorf("a handshake with port %s of the iperf3 server's machine: %w: name one by probe= that accepts "+
+		"connections or, but not for Windows, refuses them", t.port, err)
 }
 
 // probeTime bounds a handshake.

@@ -137,13 +137,13 @@ func checkLoadedCPU(t *testing.T, b *workload.Bench, clients, servers int) {
 func TestLoadedServerRefuses(t *testing.T) {
 	k := trialtest.Named(t, Kinds(), "net.loaded")
 	for want, given := range map[string]map[string]string{
-		"a TCP handshake, which has no message":  {"server": "127.0.0.1", "size": "100B"},
-		"the iperf3 server's own port":           {"server": "127.0.0.1", "probe": "5201"},
-		"the iperf3 server's own port, and":      {"server": "127.0.0.1:700", "probe": "700"},
-		"not a numeric address":                  {"server": "router.example"},
-		"no iperf3 server listens there":         {"server": "127.0.0.1:1"},
-		"between 1 and 65535":                    {"server": "127.0.0.1:1", "probe": "0"},
-		"server=::1: this is not a numeric addr": {"server": "::1"},
+		"a TCP handshake, which has no message":    {"server": "127.0.0.1", "size": "100B"},
+		"the iperf3 server's own port":             {"server": "127.0.0.1", "probe": "5201"},
+		"the iperf3 server's own port, and":        {"server": "127.0.0.1:700", "probe": "700"},
+		"\"router.example:5201\" is not a numeric": {"server": "router.example"},
+		"no iperf3 server listens there":           {"server": "127.0.0.1:1"},
+		"between 1 and 65535":                      {"server": "127.0.0.1:1", "probe": "0"},
+		"\"::1\" is not a numeric address":         {"server": "::1"},
 	} {
 		if _, err := trialtest.Try(t, k, given, 1); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %q", given, err, want)

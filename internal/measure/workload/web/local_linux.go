@@ -2,12 +2,10 @@ package web
 
 import (
 	"bytes"
-	"cmp"
-	"maps"
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -82,18 +80,18 @@ func (l *local) processes() map[int]string {
 	return found
 }
 
-// parts tells what each server of a stack has used between the last two times, the busiest first.
+// parts tells what each server of a stack has used between the last two times.
 func (l *local) parts() string {
 	if l.site == nil {
 		return ""
 	}
-	names := slices.SortedFunc(maps.Keys(l.of), func(a, b string) int {
-		return cmp.Or(cmp.Compare(l.of[b], l.of[a]), cmp.Compare(a, b))
-	})
-	for i, name := range names {
-		names[i] = name + " " + strconv.FormatFloat(l.of[name].Seconds(), 'f', 3, 64) + " s"
+	parts := ""
+	for _, name := range stack.Servers {
+		if used, ok := l.of[name]; ok {
+			parts += fmt.Sprintf(", %s %.3f s", name, used.Seconds())
+		}
 	}
-	return strings.Join(names, ", ")
+	return strings.TrimPrefix(parts, ", ")
 }
 
 // busiest is how many of the processes can run at the same time.
