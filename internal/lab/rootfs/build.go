@@ -169,7 +169,7 @@ func unpacked(text string) (told []string) {
 
 // progress is what dpkg says of a package that it begins with.
 var progress = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile("^(Setting up|Unpacking|Preparing to unpack|Selecting|Processing triggers|\\(Reading) ")
+	return regexp.MustCompile(`^(Setting up|Unpacking|Preparing to unpack|Selecting|Processing triggers|\(Reading) `)
 })
 
 // bootstrap installs the system into root with mmdebstrap or else debootstrap, and returns that program's name and
