@@ -33,7 +33,8 @@ func repository(t *testing.T, name, postinst string) source {
 		t.Fatal(err)
 	}
 	list := proc.Command(t.Context(), "sh", "-c", "sum=$(sha256sum $1.deb) && { dpkg-deb --field $1.deb && "+
-		"echo Filename: ./$1.deb && echo Size: $(stat -c %s $1.deb) && echo SHA256: ${sum%% *}; } >Packages", "sh", name)
+		"echo Filename: ./$1.deb && echo Size: $(stat -c %s $1.deb) && echo SHA256: ${sum%% *}; } >Packages",
+		"sh", name)
 	list.Dir = dir
 	if _, err := proc.RunCmd(list, nil); err != nil {
 		t.Fatal(err)

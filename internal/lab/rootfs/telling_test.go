@@ -30,8 +30,9 @@ func TestTellingErrors(t *testing.T) {
 	for want, err := range map[string]error{
 		"mmdebstrap: exit status 25: E: Unable to locate package nosuch; E: Unable to locate package nosuch2": failed,
 		"mmdebstrap: exit status 25: dpkg: error processing package tare-of-wood (--configure): installed " +
-			"tare-of-wood package post-installation script subprocess returned error exit status 7 (the database is of " +
-			"wood); dpkg: error processing package x (--configure): dependency problems - leaving unconfigured": halfway,
+			"tare-of-wood package post-installation script subprocess returned error exit status 7 (the database is " +
+			"of wood); dpkg: error processing package x (--configure): dependency problems - leaving " +
+			"unconfigured": halfway,
 		"mmdebstrap: exit status 1: no such mode": refused,
 		"canceled": errors.New("canceled"),
 	} {

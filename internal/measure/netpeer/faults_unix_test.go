@@ -15,8 +15,9 @@ import (
 	"tare/internal/sys/thread"
 )
 
-// relayed puts a relay between a client and the peer: it passes TCP on, but for the port of the datagrams, which becomes
-// its own, and datagrams as alter says. The kernel here may have no netem, and this loses exactly what it is told to.
+// relayed puts a relay between a client and the peer: it passes TCP on, but for the port of the datagrams, which
+// becomes its own, and datagrams as alter says. The kernel here may have no netem, and this loses exactly what it is
+// told to.
 func relayed(t *testing.T, peer string, down bool, alter func(place uint64, p []byte) [][]byte) string {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -123,8 +124,8 @@ func relayed(t *testing.T, peer string, down bool, alter func(place uint64, p []
 }
 
 // TestLossAndReordering: what a network does to datagrams is counted as it was, in both directions, and marks that are
-// lost do not keep a transfer from its end. So few datagrams are sent that all fit into a receiver's buffer, and none is
-// lost besides.
+// lost do not keep a transfer from its end. So few datagrams are sent that all fit into a receiver's buffer, and none
+// is lost besides.
 func TestLossAndReordering(t *testing.T) {
 	peer, token := running(t)
 	const sent = 100

@@ -250,7 +250,8 @@ func TestSilentLink(t *testing.T) {
 			if err := <-down; err != nil {
 				return err
 			}
-			if moved == nil || !errors.Is(moved, sock.ErrStalled) || !strings.Contains(moved.Error(), "it says nothing") {
+			if moved == nil || !errors.Is(moved, sock.ErrStalled) ||
+				!strings.Contains(moved.Error(), "it says nothing") {
 				return fmt.Errorf("%s: %w", name(test), errors.Join(errors.New("not the end that was due"), moved))
 			}
 			return nil

@@ -26,8 +26,8 @@ func opcache(t *testing.T, s *deploy.Conn, state map[string]string, want string)
 	page := state["stack_code"] + "/asked.php"
 	envtest.Shell(t, s, `echo '<?php $s = opcache_get_status(false); echo $s && $s["opcache_enabled"] ? "on" : "off";' >`+
 		page+" && for at in "+state["stack_apache"]+" "+state["stack_nginx"]+"; do "+
-		"a=$(curl -sS -f --noproxy '*' http://$at/asked.php) && echo PHP at $at says $a && [ $a = "+want+" ] || exit 1; "+
-		"done; rm "+page)
+		"a=$(curl -sS -f --noproxy '*' http://$at/asked.php) && echo PHP at $at says $a && [ $a = "+want+" ] || "+
+		"exit 1; done; rm "+page)
 }
 
 // used is the CPU time in s of a server in the state server_cpu.
@@ -101,8 +101,8 @@ func TestSiteFaults(t *testing.T) {
 	index := state["stack_code"] + "/index.php"
 	restart := "/bin/bash /srv/tare-stack/stack.sh control " + state["stack_home"] + " restart php"
 	envtest.Shell(t, s, "cp "+index+" /tmp/index.php && echo '<?php ini_set(\"display_errors\", \"1\"); "+
-		"site_that_is_not_there();' >"+index+" && "+restart+" && [ $(curl -s --noproxy '*' -o /tmp/page -w '%{http_code}' "+
-		"http://"+state["stack_apache"]+state["stack_front"]+") = 200 ] && grep -q 'Fatal error' /tmp/page")
+		"site_that_is_not_there();' >"+index+" && "+restart+" && "+
+		"[ $(curl -s --noproxy '*' -o /tmp/page -w '%{http_code}' http://"+state["stack_apache"]+state["stack_front"]+") = 200 ] && grep -q 'Fatal error' /tmp/page")
 	for _, job := range []wire.Job{
 		{Kind: "http.get", Params: given{"url": "stack:@front", "verify": "status"}},
 		{Kind: "http.load", Params: given{"url": "stack-nginx:@heavy", "verify": "status"}},

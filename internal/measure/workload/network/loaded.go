@@ -180,8 +180,8 @@ func newLoadedServer(p workload.Params) (workload.Trial, error) {
 		return nil, err
 	}
 	if strings.HasSuffix(server, ":"+p["probe"]) {
-		return nil, errors.New("probe: that is the iperf3 server's own port, and a connection to it disturbs the test: " +
-			"name another port of that machine")
+		return nil, errors.New("probe: that is the iperf3 server's own port, and a connection to it disturbs the " +
+			"test: name another port of that machine")
 	}
 	t := &loadedServer{probe: at.WithPort(uint16(p.Int("probe"))), port: p["probe"]}
 	t.test = iperf3.Test{Server: p["server"], Up: p["direction"] != "down", Down: p["direction"] != "up",
