@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -138,12 +139,12 @@ func TestLossAndReordering(t *testing.T) {
 		"doubled": {false, false, true, sent + 10, 10},
 	} {
 		for _, down := range []bool{false, true} {
-			marks := 0
+			var marks atomic.Int32
 			var kept []byte
 			at := relayed(t, peer, down, func(place uint64, p []byte) [][]byte {
 				switch {
 				case place == lastPlace:
-					if marks++; marks <= 3 {
+					if marks.Add(1) <= 3 {
 						return nil
 					}
 				case c.lose && place%10 == 4:
@@ -174,8 +175,8 @@ func TestLossAndReordering(t *testing.T) {
 				a, err = f.Up(sent, time.Millisecond)
 			}
 			undo()
-			if err != nil || a.Received != c.received || a.Late != c.late || a.Next != sent || marks <= 3 {
-				t.Errorf("%s, down %v: %+v, %v, %d marks; want %d received, %d late", name, down, a, err, marks,
+			if err != nil || a.Received != c.received || a.Late != c.late || a.Next != sent || marks.Load() <= 3 {
+				t.Errorf("%s, down %v: %+v, %v, %d marks; want %d received, %d late", name, down, a, err, marks.Load(),
 					c.received, c.late)
 			}
 			if err := f.Close(); err != nil {

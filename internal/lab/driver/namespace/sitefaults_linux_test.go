@@ -102,7 +102,8 @@ func TestSiteFaults(t *testing.T) {
 	restart := "/bin/bash /srv/tare-stack/stack.sh control " + state["stack_home"] + " restart php"
 	envtest.Shell(t, s, "cp "+index+" /tmp/index.php && echo '<?php ini_set(\"display_errors\", \"1\"); "+
 		"site_that_is_not_there();' >"+index+" && "+restart+" && "+
-		"[ $(curl -s --noproxy '*' -o /tmp/page -w '%{http_code}' http://"+state["stack_apache"]+state["stack_front"]+") = 200 ] && grep -q 'Fatal error' /tmp/page")
+		"[ $(curl -s --noproxy '*' -o /tmp/page -w '%{http_code}' http://"+state["stack_apache"]+
+		state["stack_front"]+") = 200 ] && grep -q 'Fatal error' /tmp/page")
 	for _, job := range []wire.Job{
 		{Kind: "http.get", Params: given{"url": "stack:@front", "verify": "status"}},
 		{Kind: "http.load", Params: given{"url": "stack-nginx:@heavy", "verify": "status"}},

@@ -50,7 +50,7 @@ func TestStack(t *testing.T) {
 		opcache(t, s, state, "off")
 
 		// The site's death between trials is the trial's failure, with the reason; the next trial has it again.
-		envtest.Shell(t, s, "kill -9 $(cat "+state["stack_home"]+"/pid/database)")
+		envtest.Shell(t, s, "kill -9 $(cat "+state["stack_home"]+"/pid/database) && sleep 0.5")
 		_, err := envtest.Load(t, s, "", "url", "stack:@front")
 		if f, ok := errors.AsType[*record.Failure](err); !ok || f.Kind != "service-died" ||
 			!strings.Contains(f.Message, "database has ended with status 137") {

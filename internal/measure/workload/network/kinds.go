@@ -131,8 +131,8 @@ func udp() workload.Kind {
 			"which arrive " +
 			"(as iperf3 -u does). " + theOtherEnd + " Without a rate the sender sends as fast as it can, and the " +
 			"figure is how many datagrams per second arrive; with a rate, jitter decides. direction=both does both " +
-			"at once: then each direction has half of the datagrams. Each stream has a thread at each end and an equal " +
-			"share of the datagrams, and is numbered by itself. The clock stops when the " +
+			"at once: then each direction has half of the datagrams. Each stream has a thread at each end and an " +
+			"equal share of the datagrams, and is numbered by itself. The clock stops when the " +
 			"receivers have told the senders what came. The states lost and reordered count datagrams; a reordered " +
 			"one came after one of its stream with a higher number. Of several streams, jitter is the mean."),
 		Params: []workload.Param{
