@@ -4,23 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"tare/internal/sys/netns"
 )
 
 // NetNS is a network namespace and a mount namespace in which the kernel runs a separate server, with its own exports,
 // sockets, versions and threads. The machine's namespaces can neither see nor reach it; the only access is the other
-// end of its network card. It exists in a thread of this process, and the kernel removes everything when the thread
-// ends, however it ends.
+// end of its network card. The kernel removes everything when the namespaces' thread ends, however it ends.
 type NetNS struct {
+	*netns.Space
 	tap     *os.File
-	calls   chan func()
-	gone    chan struct{}
 	release string // of the kernel
 	control string
 	share   string // where Folder is in the namespace
@@ -30,41 +28,21 @@ type NetNS struct {
 
 // OpenNetNS makes a namespace. It needs root.
 func OpenNetNS(o NetNSOptions) (*NetNS, error) {
-	if err := o.check(); err != nil {
+	fail := func(err error) (*NetNS, error) {
 		return nil, fmt.Errorf("make a namespace for an NFS server: %w", err)
 	}
-	r := &NetNS{calls: make(chan func()), gone: make(chan struct{})}
-	furnished := make(chan error, 1)
-	go r.live(func() error { return r.furnish(&o) }, furnished)
-	if err := <-furnished; err != nil {
-		return nil, errors.Join(fmt.Errorf("make a namespace for an NFS server: %w", err), r.Close())
+	if err := o.check(); err != nil {
+		return fail(err)
+	}
+	space, err := netns.New(unix.CLONE_NEWNS)
+	if err != nil {
+		return fail(fmt.Errorf("%w; this needs root", err))
+	}
+	r := &NetNS{Space: space}
+	if err := r.Do(func() error { return r.furnish(&o) }); err != nil {
+		return fail(errors.Join(err, r.Close()))
 	}
 	return r, nil
-}
-
-// live runs the thread in the namespace.
-func (r *NetNS) live(furnish func() error, furnished chan<- error) {
-	runtime.LockOSThread()
-	if unix.Gettid() == unix.Getpid() {
-		// The first thread never ends, and the process sees its namespaces. While it is locked, another thread is used.
-		go r.live(furnish, furnished)
-		<-r.gone
-		runtime.UnlockOSThread()
-		return
-	}
-	// Never unlocked: the thread ends with this function, and the namespaces with it.
-	defer close(r.gone)
-	furnished <- furnish()
-	for call := range r.calls {
-		call()
-	}
-}
-
-// Do runs a function in the namespace. Files that it opens and mounts that it makes belong to the namespace.
-func (r *NetNS) Do(f func() error) error {
-	done := make(chan error, 1)
-	r.calls <- func() { done <- f() }
-	return <-done
 }
 
 // Tap is the other end of the namespace's network card, a Linux tap device with virtio headers; nil when the namespace
@@ -74,23 +52,20 @@ func (r *NetNS) Tap() *os.File { return r.tap }
 // Kernel is the release of the kernel.
 func (r *NetNS) Kernel() string { return r.release }
 
-// furnish enters the namespace and sets it up.
+// furnish sets the namespace up.
 func (r *NetNS) furnish(o *NetNSOptions) error {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
 		return fmt.Errorf("read the kernel's release: %w", err)
 	}
 	r.release = unix.ByteSliceToString(u.Release[:])
-	if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_NEWNET); err != nil {
-		return fmt.Errorf("make namespaces: %w; this needs root", err)
-	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w; the root must be a mount point, and that of a chroot is not", err)
 	}
 	if err := r.mountFolder(o.Folder); err != nil {
 		return err
 	}
-	if err := cardUp("lo", nil); err != nil {
+	if err := netns.Up("lo", ""); err != nil {
 		return err
 	}
 	if o.Address == "" {
@@ -98,11 +73,10 @@ func (r *NetNS) furnish(o *NetNSOptions) error {
 	}
 	const card = "tare0"
 	var err error
-	if r.tap, err = openTap(card); err != nil {
-		return fmt.Errorf("make a network card: %w; check that the module tun is loaded", err)
+	if r.tap, err = netns.Tap(card); err != nil {
+		return fmt.Errorf("%w; check that the module tun is loaded", err)
 	}
-	address := netip.MustParseAddr(o.Address).As4() // check has validated it
-	return cardUp(card, &address)
+	return netns.Up(card, o.Address)
 }
 
 // mountFolder mounts an empty folder at /run in the namespace, because the machine's /run has the socket of its port
@@ -171,10 +145,8 @@ func (r *NetNS) serve(ctx context.Context, e Export) error {
 
 // Close ends the server and removes the namespace.
 func (r *NetNS) Close() error {
-	select {
-	case <-r.gone:
+	if r.Closed() {
 		return nil
-	default:
 	}
 	var err error
 	if r.server != nil {
@@ -189,8 +161,7 @@ func (r *NetNS) Close() error {
 			return nil
 		})
 	}
-	close(r.calls)
-	<-r.gone
+	r.Space.Close()
 	if r.tap != nil {
 		err = errors.Join(err, r.tap.Close())
 	}
@@ -205,58 +176,4 @@ func Messages() []byte {
 		return nil
 	}
 	return about(b[:n])
-}
-
-// openTap makes a network card in the calling thread's namespace, whose other end is the file.
-func openTap(name string) (*os.File, error) {
-	// Blocking, or Go's poller would watch it and wake up with each packet.
-	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, fmt.Errorf("open /dev/net/tun: %w", err)
-	}
-	request, err := unix.NewIfreq(name)
-	if err == nil {
-		request.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI | unix.IFF_VNET_HDR)
-		err = unix.IoctlIfreq(fd, unix.TUNSETIFF, request)
-	}
-	if err != nil {
-		unix.Close(fd)
-		return nil, err
-	}
-	return os.NewFile(uintptr(fd), "tap"), nil
-}
-
-// cardUp brings a card of the calling thread's namespace up, with an address in a network of 24 bits if there is one.
-func cardUp(name string, address *[4]byte) error {
-	fail := func(err error) error { return fmt.Errorf("bring up network card %s: %w", name, err) }
-	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return fail(err)
-	}
-	defer unix.Close(s)
-	r, err := unix.NewIfreq(name)
-	if err != nil {
-		return fail(err)
-	}
-	if address != nil {
-		for _, a := range []struct {
-			request uint
-			value   []byte
-		}{{unix.SIOCSIFADDR, address[:]}, {unix.SIOCSIFNETMASK, []byte{255, 255, 255, 0}}} {
-			if err := r.SetInet4Addr(a.value); err != nil {
-				return fail(err)
-			}
-			if err := unix.IoctlIfreq(s, a.request, r); err != nil {
-				return fail(err)
-			}
-		}
-	}
-	if err := unix.IoctlIfreq(s, unix.SIOCGIFFLAGS, r); err != nil {
-		return fail(err)
-	}
-	r.SetUint16(r.Uint16() | unix.IFF_UP)
-	if err := unix.IoctlIfreq(s, unix.SIOCSIFFLAGS, r); err != nil {
-		return fail(err)
-	}
-	return nil
 }

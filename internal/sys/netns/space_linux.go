@@ -1,0 +1,77 @@
+package netns
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Space is a network namespace.
+type Space struct {
+	calls chan func()
+	gone  chan struct{} // closed when the thread ends
+	once  sync.Once
+	file  string
+}
+
+// New makes a namespace, which needs root. more are flags of other namespaces that its thread gets as well
+// (unix.CLONE_NEWNS).
+func New(more int) (*Space, error) {
+	s := &Space{calls: make(chan func()), gone: make(chan struct{})}
+	made := make(chan error, 1)
+	go s.live(more, made)
+	if err := <-made; err != nil {
+		s.Close()
+		return nil, fmt.Errorf("make namespaces: %w", err)
+	}
+	return s, nil
+}
+
+// live runs the thread in the namespace.
+func (s *Space) live(more int, made chan<- error) {
+	runtime.LockOSThread()
+	if unix.Gettid() == unix.Getpid() {
+		// The first thread never ends, and the process sees its namespaces. While it is locked, another thread is used.
+		go s.live(more, made)
+		<-s.gone
+		runtime.UnlockOSThread()
+		return
+	}
+	// Never unlocked: the thread ends with this function, and the namespaces with it.
+	defer close(s.gone)
+	s.file = fmt.Sprintf("/proc/%d/task/%d/ns/net", os.Getpid(), unix.Gettid())
+	made <- unix.Unshare(unix.CLONE_NEWNET | more)
+	for call := range s.calls {
+		call()
+	}
+}
+
+// File stands for the namespace while it is not closed. The namespaces of a process have different ones.
+func (s *Space) File() string { return s.file }
+
+// Do runs a function in the namespace's thread. What it opens belongs to the namespace. It must not be called after
+// Close.
+func (s *Space) Do(f func() error) error {
+	done := make(chan error, 1)
+	s.calls <- func() { done <- f() }
+	return <-done
+}
+
+// Closed tells whether Close was called.
+func (s *Space) Closed() bool {
+	select {
+	case <-s.gone:
+		return true
+	default:
+		return false
+	}
+}
+
+// Close ends the thread. It is idempotent.
+func (s *Space) Close() {
+	s.once.Do(func() { close(s.calls) })
+	<-s.gone
+}
