@@ -109,6 +109,17 @@ func chooseServer(s env.Spec) string {
 	return serverGanesha
 }
 
+// OverNetwork tells whether a mount is served on the host's loopback, which its guest must reach by a network.
+func OverNetwork(s env.Spec) bool {
+	switch s.Driver {
+	case "nfs":
+		return chooseServer(s) == serverGanesha
+	case "smb", "sshfs", "rsync":
+		return true
+	}
+	return false
+}
+
 // probeNFS tells whether the server for these settings works here.
 func probeNFS(ctx context.Context, s env.Spec) env.Status {
 	server := chooseServer(s)

@@ -3,6 +3,7 @@
 package qemu
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 
@@ -18,6 +19,10 @@ type link struct {
 	file     *os.File
 	fd       int // the descriptor's number in QEMU
 	tap      bool
+	id       string   // QEMU's name for it; "" for one of its own
+	card     string   // "virtio", which "" means too, or "e1000"
+	vhost    *os.File // /dev/vhost-net, if the kernel moves the packets
+	vhostFD  int
 }
 
 func newLink(hardware, peer string) (a, b *link, err error) {
@@ -41,18 +46,36 @@ func newTapLink(hardware string, tap *os.File) *link {
 func (l *link) give(cmd *proc.Cmd) {
 	cmd.ExtraFiles = append(cmd.ExtraFiles, l.file)
 	l.fd = 2 + len(cmd.ExtraFiles)
+	if l.vhost != nil {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, l.vhost)
+		l.vhostFD = 2 + len(cmd.ExtraFiles)
+	}
 }
 
 // arguments are the options for a network card on the link.
 func (l *link) arguments(bus string) []string {
-	kind := "socket"
+	kind, more, device := "socket", "", "virtio-net-"+bus
 	if l.tap {
 		kind = "tap"
 	}
+	if l.vhost != nil {
+		// Without force QEMU only warns where it cannot use it, and moves the packets itself.
+		more = fmt.Sprintf(",vhost=on,vhostforce=on,vhostfd=%d", l.vhostFD)
+	}
+	if l.card == "e1000" {
+		device = l.card
+	}
+	id := cmp.Or(l.id, fmt.Sprintf("link%d", l.fd))
 	return []string{
-		"-netdev", fmt.Sprintf("%s,id=link%d,fd=%d", kind, l.fd, l.fd),
-		"-device", fmt.Sprintf("virtio-net-%s,netdev=link%d,mac=%s%s", bus, l.fd, l.hardware, noROM(bus)),
+		"-netdev", fmt.Sprintf("%s,id=%s,fd=%d%s", kind, id, l.fd, more),
+		"-device", fmt.Sprintf("%s,netdev=%s,mac=%s%s", device, id, l.hardware, noROM(bus)),
 	}
 }
 
-func (l *link) close() { l.file.Close() }
+func (l *link) close() {
+	for _, f := range []*os.File{l.file, l.vhost} {
+		if f != nil {
+			f.Close()
+		}
+	}
+}

@@ -87,8 +87,9 @@ type extras struct {
 	serials []string       // of disks that get a link in the guest
 	shared  bool           // the guest's memory must be shareable with other processes
 	network bool           // the guest must reach the host's loopback
-	peer    bool           // ... and the guest must bring up its card itself, for workloads that use the run's peer
+	peer    bool           // the guest must bring up its card itself, for workloads that use the run's peer
 	links   []*link        // to other machines
+	card    *link          // what the machine's own card is connected to, if not to the user-mode network
 }
 
 // modules are the kernel modules that the machine needs.
@@ -138,7 +139,9 @@ func (c *config) arguments(accel string, f files) []string {
 		a = append(a, c.scratch(f.disk).arguments(bus)...)
 	}
 	a = append(a, c.rootArguments(bus)...)
-	if card := c.card(f.network); card != "none" {
+	if f.card != nil {
+		a = append(a, f.card.arguments(bus)...)
+	} else if card := c.card(f.network); card != "none" {
 		if card == "virtio" {
 			card = "virtio-net-" + bus
 		}

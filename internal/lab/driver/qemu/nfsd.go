@@ -23,7 +23,11 @@ type second struct {
 func (b *boot) extras() extras {
 	x := b.shares.extras()
 	x.peer = b.Peer && reach(b.Spec) == nil
-	x.network = x.network || x.peer
+	if b.network != nil {
+		x.card = b.network.card
+	} else {
+		x.network = x.network || x.peer
+	}
 	if b.second != nil {
 		x.links = append(x.links, b.second.link)
 	}

@@ -35,6 +35,7 @@ func (d driver) Open(ctx context.Context, o env.Options) (env.Env, error) {
 func (b *boot) run(ctx context.Context) (*vm, error) {
 	v, err := b.open(ctx)
 	if err != nil {
+		b.network.close()
 		err = errors.Join(err, b.shares.remove(), b.closeScratch())
 		if b.dir != "" {
 			os.RemoveAll(b.dir)
@@ -65,6 +66,7 @@ type boot struct {
 	imageFacts map[string]string
 	retries    []record.Failure
 	second     *second // nil unless the machine serves another one
+	network    *network
 
 	op, remedy string // for the error
 	evidence   []byte
@@ -94,6 +96,9 @@ func (b *boot) open(ctx context.Context) (*vm, error) {
 		return nil, err
 	}
 	if err := b.findRoot(ctx); err != nil {
+		return nil, err
+	}
+	if err := b.connect(); err != nil {
 		return nil, err
 	}
 	b.op, b.remedy = "write machine files", "free some space, or set TMPDIR to a folder that has some"
@@ -372,10 +377,8 @@ func (b *boot) learn(v *vm, accel string, took time.Duration) error {
 	if err := b.learnMounts(v, extra); err != nil {
 		return err
 	}
-	v.dir, v.image, v.shares, v.reach = b.dir, b.image, b.shares, reach(b.Spec)
-	if b.extras().peer {
-		extra["nic.peer"] = b.config.nic + ", reaches the host"
-	}
+	b.learnNetwork(extra)
+	v.dir, v.image, v.shares, v.reach, v.network = b.dir, b.image, b.shares, reach(b.Spec), b.network
 	go func() {
 		<-v.qemu.Done() // servers of a dead machine serve nobody
 		v.shares.end()

@@ -24,7 +24,7 @@ const (
 )
 
 // mountKinds lists the mounts of a micro-VM.
-func mountKinds() []env.MountKind { return append(ownKinds(), mount.Kinds()...) }
+func mountKinds() []env.MountKind { return append(ownKinds(), networkedMounts(mount.Kinds())...) }
 
 func ownKinds() []env.MountKind {
 	var fsNames []string

@@ -43,6 +43,9 @@ func has(_ context.Context, s env.Spec) env.Status {
 	if err != nil {
 		return env.Status{OK: true} // the error of opening says more
 	}
+	if remedy, err := canNetwork(&c); err != nil {
+		return env.Status{Detail: err.Error(), Remedy: remedy}
+	}
 	switch c.root.want {
 	case "":
 	case rootStack:

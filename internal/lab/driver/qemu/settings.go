@@ -51,6 +51,8 @@ type config struct {
 	cache   cacheMode
 	aio     string
 	nic     string
+	net     string // netUser, netTap, netBridge, netMacvtap
+	vhost   bool
 	cpu     string // "": the accelerator's best
 	append  string
 	boot    time.Duration // 0: depends on the accelerator
@@ -87,9 +89,6 @@ func settings() []env.Setting {
 		{Name: "aio", Default: "threads",
 			Doc: "How QEMU reads and writes the disk: threads, native or io_uring; native needs cache=none or " +
 				"directsync.", Check: env.OneOf("threads", "native", "io_uring")},
-		{Name: "nic", Default: "none", Doc: "Network card: none, virtio or e1000, on a user-mode network without " +
-			"access to anything; with network workloads it reaches everything that the host reaches.",
-			Check: env.OneOf("none", "virtio", "e1000")},
 		{Name: "cpu", Default: "auto",
 			Doc: "QEMU's CPU model, such as Skylake-Client; auto is host when virtualised, max or cortex-a72 when " +
 				"emulated.", Check: checkCPU},
@@ -98,7 +97,7 @@ func settings() []env.Setting {
 			Doc:   "How long a boot may take until the agent answers, 1s to 1h; each mount adds 3s to the default.",
 			Check: env.Parsed(limits.ParseBoot)},
 		{Name: "sandbox", Default: "on", Doc: "QEMU's system call filter: on or off.", Check: env.OneOf("on", "off")},
-	}, imageSettings(), rootSettings(), tcgSettings())
+	}, networkSettings(), imageSettings(), rootSettings(), tcgSettings())
 }
 
 // parse reads the settings of a spec. The error says what to change.
@@ -119,7 +118,8 @@ func parse(s *env.Spec) (config, error) {
 	c.machine = get("machine", c.machines[0])
 	c.kernel = get("kernel", "auto")
 	c.aio = get("aio", "threads")
-	c.nic = get("nic", "none")
+	c.nic, c.net = get("nic", nicOf(*s)), get("net", netUser)
+	c.vhost = get("vhost", "off") == "on"
 	c.cpu = strings.TrimPrefix(get("cpu", "auto"), "auto")
 	c.append = get("append", "")
 	c.sandbox = get("sandbox", "on") == "on"
@@ -159,6 +159,12 @@ func (c *config) consistent() error {
 			archName(c.arch), archName(runtime.GOARCH))
 	case c.machine == "microvm" && c.nic == "e1000":
 		return errors.New("machine=microvm has no PCI for nic=e1000; use nic=virtio or machine=q35")
+	case c.net != netUser && c.nic == "none":
+		return fmt.Errorf("net=%s connects a network card, and nic=none is none; use nic=virtio or nic=e1000", c.net)
+	case c.vhost && c.net == netUser:
+		return errors.New("vhost=on needs net=tap, net=bridge or net=macvtap: QEMU itself is the user-mode network")
+	case c.vhost && c.nic != "virtio":
+		return fmt.Errorf("vhost=on is for nic=virtio, not for nic=%s, which QEMU emulates", c.nic)
 	case c.cpu == "host" && c.accel == "tcg":
 		return errors.New("cpu=host needs the host's own CPU, but accel=tcg emulates one; use cpu=max")
 	}

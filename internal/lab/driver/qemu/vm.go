@@ -45,7 +45,9 @@ type vm struct {
 	image  *vdisk.Image // the scratch disk; nil if there is none or the caller serves it
 	shares *shares
 	reach  error // why the host's loopback cannot be reached; nil if it can
-	facts  record.Facts
+	// network is what the card is connected to; nil if that is QEMU's user-mode network.
+	network *network
+	facts   record.Facts
 	// reported are facts of the manager; nil if there is none.
 	reported map[string]string
 	retries  []record.Failure
@@ -122,6 +124,9 @@ func launch(ctx context.Context, c *config, accel string, f files) (v *vm, err e
 	}
 	for _, l := range f.links {
 		l.give(cmd)
+	}
+	if f.card != nil {
+		f.card.give(cmd)
 	}
 	v.argv = c.arguments(accel, f)
 	cmd.Args = v.argv
@@ -277,6 +282,7 @@ func (v *vm) Close() error {
 	if v.dir == "" {
 		return nil
 	}
+	v.network.close()
 	err := v.shares.remove()
 	if v.image != nil {
 		err = errors.Join(err, v.image.Close())

@@ -1,0 +1,112 @@
+package qemu
+
+import (
+	"errors"
+	"fmt"
+
+	"tare/internal/lab/env"
+	"tare/internal/lab/mount"
+	"tare/internal/measure/guestabi"
+	"tare/internal/measure/netpeer"
+)
+
+// The values of the setting net.
+const (
+	netUser    = "user"
+	netTap     = "tap"
+	netBridge  = "bridge"
+	netMacvtap = "macvtap"
+)
+
+// networkSettings are those of the machine's network card.
+func networkSettings() []env.Setting {
+	return []env.Setting{
+		{Name: "nic", Default: "none", Doc: "Network card: none, virtio or e1000, on a user-mode network without " +
+			"access to anything; with network workloads it reaches everything that the host reaches. With net= the " +
+			"default is virtio.",
+			Check: env.OneOf("none", "virtio", "e1000")},
+		{Name: "net", Default: netUser, Doc: "What the card is connected to: user, QEMU's user-mode network; or, in " +
+			"network namespaces of the run's own, where only the run's peer is: tap, a tap device; bridge, one on a " +
+			"bridge, with the peer behind a veth pair; macvtap, one on a veth pair. All but user need root.",
+			Check: env.OneOf(netUser, netTap, netBridge, netMacvtap)},
+		{Name: "vhost", Default: "off", Doc: "On lets the host's kernel move the packets between the guest and a tap " +
+			"or macvtap, instead of QEMU; needs nic=virtio and /dev/vhost-net.", Check: env.OneOf("on", "off")},
+	}
+}
+
+// nicOf is the card of a spec. Whoever says what a card is connected to wants one.
+func nicOf(s env.Spec) string {
+	fallback := "none"
+	if s.Settings["net"] != "" {
+		fallback = "virtio"
+	}
+	return s.Get("nic", fallback)
+}
+
+// reach tells whether the guest has its own card, by which it reaches the run's peer. A card that exists only for a
+// mount does not count: the user did not choose it, so it is not to be measured.
+func reach(s env.Spec) error {
+	if nicOf(s) == "none" {
+		return errors.New(s.Name + " has no network card (nic=none); use nic=virtio or nic=e1000")
+	}
+	return nil
+}
+
+// Loopback implements env.LoopbackProvider.
+func (v *vm) Loopback() (string, error) {
+	if v.network != nil {
+		return "", fmt.Errorf("with net=%s the machine reaches only the run's peer; use net=user",
+			v.facts.Settings["net"])
+	}
+	return guestabi.HostAddress, v.reach
+}
+
+// PeerPlace implements env.PeerPlacer: where there is no way to the host's loopback, the peer comes to the machine.
+func (v *vm) PeerPlace() netpeer.Place {
+	if v.network == nil {
+		return netpeer.Place{}
+	}
+	return v.network.place
+}
+
+// paths say what lies between the card and the peer, for the facts.
+var paths = map[string]string{
+	netUser:    "QEMU's user-mode network, which reaches what the host reaches",
+	netTap:     "a tap device in a network namespace, with the peer in the same one",
+	netBridge:  "a tap device on a bridge and a veth pair, from one network namespace to the peer's",
+	netMacvtap: "a macvtap in bridge mode on a veth pair, from one network namespace to the peer's",
+}
+
+// connect makes the network that the machine's card is connected to, once for all boots.
+func (b *boot) connect() (err error) {
+	if b.config.net == netUser || b.second != nil {
+		return nil
+	}
+	b.op = "make network net=" + b.config.net
+	b.network, b.remedy, err = makeNetwork(&b.config)
+	return err
+}
+
+// learnNetwork adds to the facts what the card leads to.
+func (b *boot) learnNetwork(extra map[string]string) {
+	if x := b.extras(); x.peer {
+		extra["nic.peer"] = b.config.nic + ", " + paths[b.config.net]
+	}
+}
+
+// networkedMounts refuses mounts by a network that the guest does not have.
+func networkedMounts(kinds []env.MountKind) []env.MountKind {
+	for i, k := range kinds {
+		kinds[i].CheckAll = func(in, s env.Spec) error {
+			if net := in.Get("net", netUser); net != netUser && mount.OverNetwork(s) {
+				return fmt.Errorf("%s is served on the host's loopback, which net=%s does not reach; use net=user, or "+
+					"a mount without that network: 9p, virtiofs, disk or nfs?server=vm", s.Driver, net)
+			}
+			if k.CheckAll == nil {
+				return nil
+			}
+			return k.CheckAll(in, s)
+		}
+	}
+	return kinds
+}
