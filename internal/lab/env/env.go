@@ -123,8 +123,16 @@ type DiskMapper interface {
 
 // HostProcesses is implemented by environments whose processes run on the controller's machine even between trials.
 type HostProcesses interface {
-	// Processes returns the ids of these processes, without the servers of mounts.
+	// Processes returns the ids of these processes, without those of HostServers.
 	Processes() []int
+}
+
+// HostServers is implemented by environments that more processes on the controller's machine work for than those of
+// HostProcesses.
+type HostServers interface {
+	// Servers returns the ids of those that run now: the servers of mounts with all their descendants, and threads of
+	// the kernel.
+	Servers() []int
 }
 
 // Options is everything that a driver is given.

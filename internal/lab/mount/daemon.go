@@ -109,6 +109,16 @@ func endedBeforehand(how error, said string) error {
 // life tells when and how the server ends.
 func (d *daemon) life() (<-chan struct{}, func() error) { return d.stream.Done(), d.stream.How }
 
+// pid is the server's process, 0 if it has ended.
+func (d *daemon) pid() int {
+	select {
+	case <-d.stream.Done():
+		return 0
+	default:
+		return d.stream.Pid()
+	}
+}
+
 // close ends the server and all processes that it has started, and returns when they are gone.
 func (d *daemon) close() {
 	family := descendants(d.stream.Pid(), d.stream.Done())

@@ -1,14 +1,11 @@
 package mount
 
 import (
-	"bytes"
-	"fmt"
-	"os"
-	"path/filepath"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"tare/internal/sys/proc"
 )
 
 // family is a process with its descendants, as pidfds. A pidfd never comes to mean another process, unlike a process
@@ -30,7 +27,7 @@ func descendants(pid int, ended <-chan struct{}) family {
 	f := family{head: head, found: true}
 	seen := map[int]bool{pid: true}
 	for queue := []int{pid}; len(queue) > 0; queue = queue[1:] {
-		for _, child := range children(queue[0]) {
+		for _, child := range proc.Children(queue[0]) {
 			if seen[child] {
 				continue
 			}
@@ -82,24 +79,4 @@ func (f family) close() {
 	for _, fd := range f.members {
 		unix.Close(fd)
 	}
-}
-
-// children reads the kernel's lists of children. There is one for each thread of a process.
-func children(pid int) (pids []int) {
-	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	if err != nil {
-		return nil
-	}
-	for _, name := range lists {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			continue
-		}
-		for _, word := range bytes.Fields(b) {
-			if child, err := strconv.Atoi(string(word)); err == nil {
-				pids = append(pids, child)
-			}
-		}
-	}
-	return pids
 }

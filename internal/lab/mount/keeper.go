@@ -186,6 +186,13 @@ func (k *keeper) life() (<-chan struct{}, func() error) {
 	return k.now.life()
 }
 
+// pid is the process of the current daemon.
+func (k *keeper) pid() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.now.pid()
+}
+
 func (k *keeper) diagnose() []byte {
 	k.mu.Lock()
 	said, now := append([]byte(nil), k.past...), k.now

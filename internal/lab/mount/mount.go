@@ -54,6 +54,8 @@ type Served struct {
 	// called after the machine has booted. It is nil if the mount has no server process of its own, or if work goes on
 	// without the server.
 	Life func() (ended <-chan struct{}, why func() error)
+	// Pid is the server's process, or 0 if it does not run. It is nil if the mount has no server process of its own.
+	Pid func() int
 	// Close ends the server and removes its files, but not Folder. It is idempotent. Call it after the guest has ended.
 	Close func() error
 }

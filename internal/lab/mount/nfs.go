@@ -293,7 +293,7 @@ func serveNFS(ctx context.Context, j *job) (*Served, error) {
 	}
 	s := &Served{
 		Mount: record.Mount{Server: "NFS-Ganesha " + version, Command: argv}, Order: order,
-		Modules: modules, Network: true, Diagnose: d.diagnose, Life: d.life,
+		Modules: modules, Network: true, Diagnose: d.diagnose, Life: d.life, Pid: d.pid,
 	}
 	if proto == "udp" {
 		order.Refused = ErrNFSUDP.Error()

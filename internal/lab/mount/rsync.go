@@ -146,6 +146,6 @@ func serveRsync(ctx context.Context, j *job) (*Served, error) {
 			Dir: dir, Once: true, Command: j.rsyncCommand(program, guestabi.HostAddress, ports[0], password, dir),
 			Files: append(guestUsers(), guestabi.File{Path: password, Mode: 0o600, Data: []byte(secret + "\n")}),
 		},
-		Programs: []string{program}, Network: true, Diagnose: d.diagnose,
+		Programs: []string{program}, Network: true, Diagnose: d.diagnose, Pid: d.pid,
 	}, nil
 }

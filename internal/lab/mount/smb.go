@@ -183,7 +183,7 @@ func serveSMB(ctx context.Context, j *job) (*Served, error) {
 			"aes_generic", "ghash_generic",
 			"arc4", "des_generic", "seqiv", "nls_utf8", "nls_ucs2_utils", "crc32_generic", "dns_resolver",
 		},
-		Network: true, Diagnose: d.diagnose, Life: d.life,
+		Network: true, Diagnose: d.diagnose, Life: d.life, Pid: d.pid,
 	}, nil
 }
 

@@ -234,7 +234,7 @@ func serveSSHFS(ctx context.Context, j *job) (*Served, error) {
 	return &Served{
 		Mount: record.Mount{Server: server, Command: argv}, Order: order,
 		Modules: []string{"fuse"}, Programs: []string{programs["sshfs"], programs["ssh"]}, Network: true,
-		Diagnose: d.diagnose, Life: d.life,
+		Diagnose: d.diagnose, Life: d.life, Pid: d.pid,
 	}, nil
 }
 

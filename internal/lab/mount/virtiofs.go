@@ -261,7 +261,7 @@ func serveVirtiofs(ctx context.Context, j *job) (*Served, error) {
 			"-device", "vhost-user-fs-pci,chardev=" + id + ",tag=" + tag + ",queue-size=" + j.get("queue") + device,
 		},
 		Share:    &Folder{Tag: tag, Socket: socket, Queue: j.get("queue")},
-		Diagnose: k.diagnose, Life: k.life,
+		Diagnose: k.diagnose, Life: k.life, Pid: k.pid,
 	}, nil
 }
 

@@ -135,27 +135,6 @@ func pictures(d *record.DiskMap) []record.DiskMap {
 	return []record.DiskMap{*d}
 }
 
-// hostThreads reads the CPU times of an environment's processes on this machine.
-func hostThreads(opened env.Env) func() (map[string]time.Duration, error) {
-	s, ok := opened.(env.HostProcesses)
-	if !ok {
-		return nil
-	}
-	return func() (map[string]time.Duration, error) {
-		all := map[string]time.Duration{}
-		for _, pid := range s.Processes() {
-			times, err := proc.ThreadTimes(pid)
-			if err != nil {
-				return nil, err
-			}
-			for name, d := range times {
-				all[name] += d
-			}
-		}
-		return all, nil
-	}
-}
-
 // idle watches what an environment costs the host while nothing is asked of it.
 func idle(ctx context.Context, opened env.Env, facts *record.Facts) {
 	s, ok := opened.(env.HostProcesses)

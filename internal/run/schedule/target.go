@@ -10,6 +10,7 @@ import (
 	"tare/internal/measure/wire"
 	"tare/internal/plan"
 	"tare/internal/record"
+	"tare/internal/sys/proc"
 )
 
 // Agent is the part of an agent's connection that a run needs; *deploy.Conn implements it.
@@ -31,9 +32,8 @@ type Target struct {
 	Loopback  string
 	Unreached error
 	PeerAt    netpeer.Place // where the run's peer is to listen for it; without an address, on the loopback
-	// HostThreads are the CPU times of the environment's processes on this machine, by the names of their threads; nil
-	// if it has none that are known.
-	HostThreads func() (map[string]time.Duration, error)
+	// HostThreads are the CPU times of what works for the environment on this machine; nil if that is not known.
+	HostThreads func() (map[proc.Thread]time.Duration, error)
 	// Served is the folder that it is, by which its server is watched; nil for an environment.
 	Served *env.Mounted
 	Record record.Environment

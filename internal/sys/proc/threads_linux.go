@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// ThreadTimes is the CPU time of a process's threads by their names. Threads that have ended are not in it.
-func ThreadTimes(pid int) (map[string]time.Duration, error) {
+// ThreadTimes is the CPU time of each thread of a process. Threads that have ended are not in it.
+func ThreadTimes(pid int) (map[Thread]time.Duration, error) {
 	dir := fmt.Sprintf("/proc/%d/task", pid)
 	threads, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	times := map[string]time.Duration{}
+	times := map[Thread]time.Duration{}
 	for _, t := range threads {
 		name, err := os.ReadFile(filepath.Join(dir, t.Name(), "comm"))
 		if err != nil {
@@ -32,7 +32,11 @@ func ThreadTimes(pid int) (map[string]time.Duration, error) {
 		if err != nil || ns < 0 {
 			return nil, fmt.Errorf("read the CPU time of thread %s: %q", t.Name(), text)
 		}
-		times[strings.TrimSpace(string(name))] += time.Duration(ns)
+		id, err := strconv.Atoi(t.Name())
+		if err != nil {
+			return nil, err
+		}
+		times[Thread{id, strings.TrimSpace(string(name))}] = time.Duration(ns)
 	}
 	return times, nil
 }

@@ -8,6 +8,6 @@ import (
 )
 
 // ThreadTimes is not known here.
-func ThreadTimes(int) (map[string]time.Duration, error) {
+func ThreadTimes(int) (map[Thread]time.Duration, error) {
 	return nil, errors.ErrUnsupported
 }

@@ -9,10 +9,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"tare/internal/lab/env"
 	"tare/internal/lab/microvm"
 	"tare/internal/lab/mount"
+	"tare/internal/sys/proc"
 )
 
 // wantMount is a requested mount and how the guest's kernel must show it.
@@ -128,6 +130,7 @@ func TestAllMountsInOneMachine(t *testing.T) {
 			t.Errorf("no mount of kind %s was tried", k.Name)
 		}
 	}
+	checkServers(t, v)
 	if err := v.DropHostCaches(t.Context()); err != nil {
 		t.Errorf("with the guest idle: %v", err)
 	}
@@ -145,6 +148,26 @@ func TestAllMountsInOneMachine(t *testing.T) {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil || strings.Contains(string(mounts), room) {
 		t.Errorf("something is mounted below %s on the host (%v):\n%s", room, err, mounts)
+	}
+}
+
+// checkServers holds that the processes behind the mounts are known by name, and what they have used.
+func checkServers(t *testing.T, v *vm) {
+	t.Helper()
+	used := map[string]time.Duration{}
+	for _, pid := range v.Servers() {
+		name, _, _ := strings.Cut(proc.Name(pid), "[")
+		d, ok := proc.CPUTime(pid)
+		if !ok {
+			t.Errorf("the CPU time of %s is not known", name)
+		}
+		used[name] += d
+	}
+	t.Logf("the servers have used %v", used)
+	for _, name := range []string{"virtiofsd", "ganesha.nfsd", "smbd", "sshd", "rsync"} {
+		if used[name] <= 0 {
+			t.Errorf("%s has used nothing: %v", name, used)
+		}
 	}
 }
 

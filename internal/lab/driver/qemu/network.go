@@ -3,6 +3,10 @@ package qemu
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 
 	"tare/internal/lab/env"
 	"tare/internal/lab/mount"
@@ -109,4 +113,26 @@ func networkedMounts(kinds []env.MountKind) []env.MountKind {
 		}
 	}
 	return kinds
+}
+
+// kernelThreads finds the kernel's threads of a name. From Linux 6.4 on a vhost's thread is one of QEMU's own.
+func kernelThreads(procfs, name string) (ids []int) {
+	files, err := filepath.Glob(filepath.Join(procfs, "[0-9]*", "comm"))
+	if err != nil {
+		return nil
+	}
+	for _, file := range files {
+		dir := filepath.Dir(file)
+		if is, err := os.ReadFile(file); err != nil || strings.TrimSpace(string(is)) != name {
+			continue
+		}
+		// Any program may take the name, but a program has something in its memory.
+		if memory, err := os.ReadFile(filepath.Join(dir, "maps")); err != nil || len(memory) > 0 {
+			continue
+		}
+		if id, err := strconv.Atoi(filepath.Base(dir)); err == nil {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }

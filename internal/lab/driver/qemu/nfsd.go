@@ -97,6 +97,7 @@ func (d driver) serveByVM(ctx context.Context, o env.Options, r mount.Request) (
 	m.Mount.Command = slices.Clone(sv.vm.argv)
 	m.Diagnose = func() []byte { return append([]byte("[serving machine]\n"), sv.vm.Diagnose()...) }
 	m.Life = func() (<-chan struct{}, func() error) { return sv.vm.qemu.Done(), sv.vm.qemu.How }
+	m.Pid = sv.vm.Pid
 	m.Close = sync.OnceValue(sv.close)
 	return served{Served: m, second: sv}, nil
 }

@@ -245,6 +245,22 @@ func (v *vm) Mounts() []env.Mounted { return v.shares.mounted() }
 // Processes implements env.HostProcesses.
 func (v *vm) Processes() []int { return []int{v.Pid()} }
 
+// Servers implements env.HostServers.
+func (v *vm) Servers() (all []int) {
+	if v.network != nil {
+		all = kernelThreads("/proc", fmt.Sprintf("vhost-%d", v.Pid()))
+	}
+	for _, s := range v.shares.alive() {
+		if s.Served == nil || s.Pid == nil {
+			continue
+		}
+		if pid := s.Pid(); pid > 0 {
+			all = append(all, proc.Family(pid)...)
+		}
+	}
+	return all
+}
+
 // Pid is QEMU's process id.
 func (v *vm) Pid() int { return v.qemu.Pid() }
 
