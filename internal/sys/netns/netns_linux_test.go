@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -114,7 +115,11 @@ func TestTwoSpacesByWayOfABridge(t *testing.T) {
 	if !near.Closed() || far.Closed() {
 		t.Error("the wrong namespace is closed")
 	}
-	if left := holders(t, number); len(left) > 0 {
+	left := holders(t, number)
+	for end := time.Now().Add(time.Minute); len(left) > 0 && time.Now().Before(end); left = holders(t, number) {
+		time.Sleep(5 * time.Millisecond) // a thread ends a moment after it was told to
+	}
+	if len(left) > 0 {
 		t.Errorf("still in the closed namespace: %v", left)
 	}
 }

@@ -28,6 +28,8 @@ type order struct {
 	RunID  string
 	Dir    string
 	Agent  string
+	// Network is whether only the network of the spec is to be made, without a machine.
+	Network bool
 }
 
 // agentFile is a store with one agent.
@@ -41,6 +43,9 @@ func victim() int {
 	if err := json.Unmarshal([]byte(os.Getenv(victimVar)), &o); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
+	}
+	if o.Network {
+		return networkVictim(o)
 	}
 	e, err := driver{}.Open(context.Background(), env.Options{
 		Spec: o.Spec, Mounts: o.Mounts, RunID: o.RunID, Dir: o.Dir, Agents: agentFile(o.Agent),
@@ -56,7 +61,7 @@ func victim() int {
 			return 1
 		}
 	}
-	fmt.Println("open", e.(*vm).shares.dir)
+	fmt.Println("open", e.(*vm).shares.dir+networkSpaces(e.(*vm)))
 	time.Sleep(10 * time.Minute)
 	return 1
 }

@@ -45,6 +45,12 @@ func TestImpossibleSettingsAreRefusedWithWhatToDo(t *testing.T) {
 		{[]string{"arch", "x86_64", "machine", "virt"}, "machine=q35"},
 		{[]string{"arch", "arm64", "machine", "microvm"}, "machine=virt"},
 		{[]string{"arch", "x86_64", "machine", "microvm", "nic", "e1000"}, "nic=virtio"},
+		{[]string{"arch", "x86_64", "machine", "microvm", "nic", "e1000", "net", "tap"}, "nic=virtio"},
+		{[]string{"nic", "none", "net", "bridge"}, "use nic=virtio or nic=e1000"},
+		{[]string{"net", "host"}, "not one of user, tap, bridge, macvtap"},
+		{[]string{"vhost", "on"}, "vhost=on needs net=tap, net=bridge or net=macvtap"},
+		{[]string{"vhost", "on", "nic", "virtio", "net", "user"}, "vhost=on needs net=tap"},
+		{[]string{"vhost", "on", "nic", "e1000", "net", "tap"}, "vhost=on is for nic=virtio"},
 		{[]string{"aio", "native"}, "cache=none"},
 		{[]string{"accel", "tcg", "cpu", "host"}, "cpu=max"},
 		{[]string{"cpus", "0"}, "1 to 255"},
@@ -204,5 +210,26 @@ func TestNetworkIsRestrictedUnlessNeeded(t *testing.T) {
 	b.Spec, b.Peer, b.shares = bare, true, &shares{}
 	if x := b.extras(); x.peer || x.network || reach(bare) == nil {
 		t.Errorf("without a card: %+v, %v", x, reach(bare))
+	}
+}
+
+// A mount that is served on the host's loopback has no way through a network of the run's own.
+func TestMountsByANetworkThatIsNotThereAreRefused(t *testing.T) {
+	r := env.NewRegistry(Infos()...)
+	for mount, byNetwork := range map[string]bool{
+		"smb": true, "sshfs": true, "rsync": true, "nfs?server=ganesha": true, "nfs?server=vm": false, "9p": false,
+		"virtiofs": false, "tmpfs": false, "disk": false,
+	} {
+		for net, refused := range map[string]bool{"": false, "user": false, "tap": byNetwork, "macvtap": byNetwork} {
+			m, in := mountSpecs(t, "m="+mount)[0], spec("nic", "virtio")
+			if net != "" {
+				in.Settings["net"] = net
+			}
+			err := r.CheckMountIn("vm:m", in, m)
+			if (err != nil) != refused || err != nil && (!strings.Contains(err.Error(), "does not reach") ||
+				!strings.Contains(err.Error(), "use net=user")) {
+				t.Errorf("%s with net=%s: %v", mount, net, err)
+			}
+		}
 	}
 }
