@@ -220,6 +220,31 @@ func TestPageExplainedByItsWay(t *testing.T) {
 	}
 }
 
+// TestTheNetworkModeExplainsWorkOnTheNetwork has a machine on a bridge and one on a user-mode network, with one card.
+func TestTheNetworkModeExplainsWorkOnTheNetwork(t *testing.T) {
+	modes := func(re *record.Environment) {
+		vm := re.Name == "vm"
+		re.Outside.Settings["nic"] = "virtio"
+		re.Outside.Settings["net"] = map[bool]string{true: "bridge", false: "user"}[vm]
+		re.Outside.Settings["vhost"] = map[bool]string{true: "on", false: "off"}[vm]
+	}
+	for workload, explained := range map[string]bool{"net.rr": true, "net.stream": true, "cpu.prime": false} {
+		w := on(workload)
+		r := two(w).envs(modes).costs(map[string]float64{w.Label + " vm": 3}).evaluate()
+		f := finding(r, "settings-differ")
+		if !explained {
+			if f != nil && strings.Contains(f.Text, "network mode") {
+				t.Errorf("%s: %s", workload, f.Text)
+			}
+			continue
+		}
+		if f == nil || !strings.Contains(f.Text, "network mode bridge instead of user") ||
+			!strings.Contains(f.Text, "vhost on instead of off") || strings.Contains(f.Text, "network card") {
+			t.Errorf("%s: %+v", workload, f)
+		}
+	}
+}
+
 func nics(re *record.Environment) {
 	re.Outside.Settings["nic"] = map[bool]string{true: "e1000", false: "virtio"}[re.Name == "vm"]
 }
@@ -359,7 +384,7 @@ func TestSettings(t *testing.T) {
 		},
 		Outside: record.Facts{
 			Settings: map[string]string{"accel": "kvm", "cpu": "host", "paravirt": "kvm", "machine": "q35",
-				"nic": "virtio", "cache": "none", "aio": "native", "format": "raw", "bus": "virtio"},
+				"nic": "virtio", "net": "tap", "vhost": "off", "cache": "none", "aio": "native", "format": "raw", "bus": "virtio"},
 			Extra: map[string]string{},
 		},
 	}
