@@ -89,6 +89,7 @@ func settings() []env.Setting {
 		{Name: "aio", Default: "threads",
 			Doc: "How QEMU reads and writes the disk: threads, native or io_uring; native needs cache=none or " +
 				"directsync.", Check: env.OneOf("threads", "native", "io_uring")},
+	}, networkSettings(), []env.Setting{
 		{Name: "cpu", Default: "auto",
 			Doc: "QEMU's CPU model, such as Skylake-Client; auto is host when virtualised, max or cortex-a72 when " +
 				"emulated.", Check: checkCPU},
@@ -97,7 +98,7 @@ func settings() []env.Setting {
 			Doc:   "How long a boot may take until the agent answers, 1s to 1h; each mount adds 3s to the default.",
 			Check: env.Parsed(limits.ParseBoot)},
 		{Name: "sandbox", Default: "on", Doc: "QEMU's system call filter: on or off.", Check: env.OneOf("on", "off")},
-	}, networkSettings(), imageSettings(), rootSettings(), tcgSettings())
+	}, imageSettings(), rootSettings(), tcgSettings())
 }
 
 // parse reads the settings of a spec. The error says what to change.
