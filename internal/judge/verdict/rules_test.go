@@ -384,7 +384,8 @@ func TestSettings(t *testing.T) {
 		},
 		Outside: record.Facts{
 			Settings: map[string]string{"accel": "kvm", "cpu": "host", "paravirt": "kvm", "machine": "q35",
-				"nic": "virtio", "net": "tap", "vhost": "off", "cache": "none", "aio": "native", "format": "raw", "bus": "virtio"},
+				"nic": "virtio", "net": "tap", "vhost": "off",
+				"cache": "none", "aio": "native", "format": "raw", "bus": "virtio"},
 			Extra: map[string]string{},
 		},
 	}

@@ -18,6 +18,7 @@ func TestHostFigures(t *testing.T) {
 		Name string
 	}
 	type threads map[thread]time.Duration
+	done := record.Trial{Work: 1}
 	const ms = time.Millisecond
 	counts := &workload.Kind{HostCPU: func(used time.Duration, work int64) (string, float64) {
 		return "host_cpu_ms", float64(used/ms) / float64(work)
@@ -37,37 +38,39 @@ func TestHostFigures(t *testing.T) {
 		},
 		"vhost, and a process for each client": {
 			before: threads{{4, "vhost-17"}: 0, {5, "smbd[10.0.2.2]"}: ms},
-			after:  threads{{4, "vhost-17"}: 4 * ms, {5, "smbd[10.0.2.2]"}: 2 * ms, {6, "smbd"}: 3 * ms, {7, "vhost-x"}: ms},
-			kind:   counts, trial: record.Trial{Work: 1}, state: "smbd 0.004 s, vhost 0.004 s, vhost-x 0.001 s", figure: 9,
+			after: threads{{4, "vhost-17"}: 4 * ms, {5, "smbd[10.0.2.2]"}: 2 * ms, {6, "smbd"}: 3 * ms,
+				{7, "vhost-x"}: ms},
+			kind: counts, trial: done, state: "smbd 0.004 s, vhost 0.004 s, vhost-x 0.001 s", figure: 9,
 		},
 		"one has ended, one has its id": {
 			before: threads{{1, "worker"}: 50 * ms, {2, "worker"}: 9 * ms},
 			after:  threads{{1, "worker"}: 2 * ms},
-			kind:   counts, trial: record.Trial{Work: 1}, state: "worker 0.002 s", figure: 2,
+			kind:   counts, trial: done, state: "worker 0.002 s", figure: 2,
 		},
 		"one has ended, the others work": {
 			before: threads{{1, "worker"}: 50 * ms, {2, "worker"}: 9 * ms},
 			after:  threads{{2, "worker"}: 19 * ms},
-			kind:   counts, trial: record.Trial{Work: 1}, state: "worker 0.010 s", figure: 10,
+			kind:   counts, trial: done, state: "worker 0.010 s", figure: 10,
 		},
 		"a kind without a figure": {
 			before: threads{{1, "virtiofsd"}: 0}, after: threads{{1, "virtiofsd"}: 6 * ms},
-			kind: &workload.Kind{}, trial: record.Trial{Work: 1}, state: "virtiofsd 0.006 s",
+			kind: &workload.Kind{}, trial: done, state: "virtiofsd 0.006 s",
 		},
 		"nothing was used": {
-			before: threads{{1, "qemu"}: ms}, after: threads{{1, "qemu"}: ms}, kind: counts, trial: record.Trial{Work: 1},
+			before: threads{{1, "qemu"}: ms}, after: threads{{1, "qemu"}: ms}, kind: counts, trial: done,
 		},
 		"the trial failed": {
 			before: threads{{1, "qemu"}: 0}, after: threads{{1, "qemu"}: ms}, kind: counts,
 			trial: record.Trial{Work: 1, Error: &record.Failure{Kind: "measure"}},
 		},
 		"no work":          {before: threads{}, after: threads{{1, "qemu"}: ms}, kind: counts},
-		"it is not known":  {kind: counts, trial: record.Trial{Work: 1}, failed: errors.New("it has ended")},
-		"an unknown kind":  {before: threads{}, after: threads{{1, "q"}: ms}, trial: record.Trial{Work: 1}, state: "q 0.001 s"},
-		"nothing is known": {kind: counts, trial: record.Trial{Work: 1}},
+		"it is not known":  {kind: counts, trial: done, failed: errors.New("it has ended")},
+		"an unknown kind":  {before: threads{}, after: threads{{1, "q"}: ms}, trial: done, state: "q 0.001 s"},
+		"nothing is known": {kind: counts, trial: done},
 	} {
 		t.Run(name, func(t *testing.T) {
-			x := &trialRunner{peer: &peerLink{kinds: func(string) (*workload.Kind, bool) { return c.kind, c.kind != nil }}}
+			kinds := func(string) (*workload.Kind, bool) { return c.kind, c.kind != nil }
+			x := &trialRunner{peer: &peerLink{kinds: kinds}}
 			looks := []threads{c.before, c.after}
 			read := func() (map[proc.Thread]time.Duration, error) {
 				now := map[proc.Thread]time.Duration{}

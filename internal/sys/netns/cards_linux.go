@@ -127,8 +127,8 @@ func asTap(fd int, name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "tap"), nil
 }
 
-// Macvtap makes a macvtap in bridge mode on another card, whose other end is the file, with virtio headers. It passes on
-// what is sent to the hardware address.
+// Macvtap makes a macvtap in bridge mode on another card, whose other end is the file, with virtio headers. It passes
+// on what is sent to the hardware address.
 func Macvtap(name, on, hardware string) (*os.File, error) {
 	const modeBridge = 4 // MACVLAN_MODE_BRIDGE, linux/if_link.h
 	below, err := index(on)
@@ -162,9 +162,9 @@ func parseHardware(text string) ([]byte, error) {
 	return b, nil
 }
 
-// openMacvtap opens the character device of a macvtap. Its number is in a sysfs of its namespace, and the node that the
-// kernel makes in the machine's /dev has a name that a macvtap of another namespace may have, too. So a sysfs and a node
-// of our own are made, on file systems that are mounted nowhere.
+// openMacvtap opens the character device of a macvtap. Its number is in a sysfs of its namespace, and the node that
+// the kernel makes in the machine's /dev has a name that a macvtap of another namespace may have, too. So a sysfs and a
+// node of our own are made, on file systems that are mounted nowhere.
 func openMacvtap(name string) (int, error) {
 	sysfs, err := unmounted("sysfs")
 	if err != nil {

@@ -145,8 +145,8 @@ func networkRemedy(c *config, err error) string {
 		return fmt.Sprintf("this kernel has no such card; load the modules: modprobe -a veth %s; without them use "+
 			"net=tap or net=user", c.net)
 	case errors.Is(err, fs.ErrPermission):
-		return "run tare as root, with the capabilities CAP_SYS_ADMIN and CAP_NET_ADMIN, which a container may lack; or " +
-			"use net=user"
+		return "run tare as root, with the capabilities CAP_SYS_ADMIN and CAP_NET_ADMIN, which a container may lack; " +
+			"or use net=user"
 	case errors.Is(err, syscall.ENOSPC):
 		return "the limit of namespaces is reached: increase the sysctl user.max_net_namespaces"
 	}

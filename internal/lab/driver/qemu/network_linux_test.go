@@ -89,7 +89,8 @@ func TestNetworksOfTheRunsOwn(t *testing.T) {
 				lacking(t, "network namespaces need root")
 			}
 			before := outside(t)
-			s := spec("arch", "x86_64", "accel", "tcg", "disk", "none", "memory", "256MiB", "kernel", c.kernel, "net", c.net)
+			s := spec("arch", "x86_64", "accel", "tcg", "disk", "none", "memory", "256MiB", "kernel", c.kernel, "net",
+				c.net)
 			want := c.nic
 			if c.nic != "" {
 				s.Settings["nic"] = c.nic
