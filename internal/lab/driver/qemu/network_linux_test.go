@@ -79,15 +79,17 @@ func netnsHolders(t *testing.T, number string) (all []string) {
 
 // TestNetworksOfTheRunsOwn boots a machine on each kind of network, and has its work reach the peer by it.
 func TestNetworksOfTheRunsOwn(t *testing.T) {
+	t.Parallel()
+	need(t, "amd64", microvm.Generic)
+	if os.Geteuid() != 0 {
+		lacking(t, "network namespaces need root")
+	}
 	for _, c := range []struct{ net, nic, kernel string }{
 		{netTap, "", microvm.Cloud}, {netBridge, "e1000", microvm.Generic}, {netMacvtap, "virtio", microvm.Cloud},
 	} {
 		t.Run(c.net, func(t *testing.T) {
 			t.Parallel()
-			need(t, "amd64", c.kernel)
-			if os.Geteuid() != 0 {
-				lacking(t, "network namespaces need root")
-			}
+			needBeside(t, "amd64", c.kernel) // the turn is the whole test's
 			before := outside(t)
 			s := spec("arch", "x86_64", "accel", "tcg", "disk", "none", "memory", "256MiB", "kernel", c.kernel, "net",
 				c.net)
@@ -115,9 +117,9 @@ func TestNetworksOfTheRunsOwn(t *testing.T) {
 			used := carried(t, v.network.spaces[0], tapCard)
 			envtest.Network(t, v, conn, o.Agents)
 			now := carried(t, v.network.spaces[0], tapCard)
-			for i, way := range []string{"from the guest", "to the guest"} {
+			for i, way := range []string{"received", "sent"} {
 				if now[i]-used[i] < 2<<20 {
-					t.Errorf("%s the card has carried %d bytes only", way, now[i]-used[i])
+					t.Errorf("the card has %s %d bytes only", way, now[i]-used[i])
 				}
 			}
 			if after := outside(t); after != before {
@@ -188,9 +190,9 @@ func TestNetworkWithoutTheRights(t *testing.T) {
 // TestVhost boots a machine with vhost where this kernel has it, and requires what to do where it does not.
 func TestVhost(t *testing.T) {
 	t.Parallel()
-	need(t, "amd64", microvm.Cloud)
 	s := spec("arch", "x86_64", "accel", "tcg", "disk", "none", "memory", "256MiB", "net", netTap, "vhost", "on")
 	if _, err := os.Stat(vhostDevice); err != nil {
+		needBeside(t, "amd64", microvm.Cloud)
 		x := fails(t, driver{}, options(t, s))
 		if x.Op != "make network net=tap" || !errors.Is(x.Err, os.ErrNotExist) ||
 			!strings.Contains(x.Error(), "open /dev/vhost-net: no such file or directory; load the kernel's module: "+
@@ -202,6 +204,7 @@ func TestVhost(t *testing.T) {
 		}
 		return
 	}
+	need(t, "amd64", microvm.Cloud)
 	o := options(t, s)
 	o.Peer = true
 	v, conn := open(t, driver{}, o)
