@@ -47,6 +47,10 @@ const pagePath = "/page.bin"
 // spare is the number of extra connections of a server: for checks, and its own.
 const spare = 64
 
+// places is how many connections nginx is told of for so many clients. It closes connections that wait for a request
+// while less than a sixteenth of the places is free.
+func places(connections int) int { return connections + connections/8 + spare }
+
 // starts is how often a server is started if another program takes its port first.
 const starts = 5
 
@@ -194,7 +198,7 @@ http {
 		root "%[4]s";
 	}
 }
-`, n.home, temps.String(), n.addr, n.root, n.connections+spare, sameUser())
+`, n.home, temps.String(), n.addr, n.root, places(n.connections), sameUser())
 }
 
 // sameUser keeps a server that root starts from giving its folders to nginx's default user, which an environment may
