@@ -350,10 +350,17 @@ func (l *lane) open(i int) error {
 		return l.bad(err)
 	}
 	c.fd, c.served, c.sent = fd, false, 0
+	early := sendsEarly && l.seal == nil
+	if early {
+		answerLate(fd)
+	}
 	err = unix.Connect(fd, l.to)
 	switch {
 	case err == unix.EINPROGRESS || err == unix.EINTR:
 		c.stage = connecting
+		if early {
+			return l.sendEarly(i)
+		}
 		return l.poll.add(fd, i, true)
 	case err == unix.EADDRNOTAVAIL:
 		return l.bad(fmt.Errorf("connect: %w: all local ports are in TIME_WAIT; use keepalive=yes or shorter trials",
@@ -368,6 +375,24 @@ func (l *lane) open(i int) error {
 		return err
 	}
 	return l.send(i)
+}
+
+// sendEarly sends the request without waiting for the connection: over a loopback and to a server nearby it is often
+// made by now, which spares three system calls.
+func (l *lane) sendEarly(i int) error {
+	c := &l.conns[i]
+	n, e := write(c.fd, c.hop.bytes)
+	switch {
+	case e == unix.EAGAIN || e == unix.EINTR:
+		return l.poll.add(c.fd, i, true)
+	case e != 0:
+		return l.bad(fmt.Errorf("connect: %w", e))
+	}
+	c.stage, c.sent = receiving, n
+	if n < len(c.hop.bytes) {
+		c.stage = sending
+	}
+	return l.poll.add(c.fd, i, c.stage == sending)
 }
 
 // send sends the request, which nearly always is one write.

@@ -9,12 +9,15 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"tare/internal/measure/workload"
 	"tare/internal/measure/workload/trialtest"
@@ -427,5 +430,24 @@ func TestLogin(t *testing.T) {
 	if _, err := loaded(t, map[string]string{"url": s.URL + "/page"}, 1); err == nil ||
 		!strings.Contains(err.Error(), "a redirect to /login") {
 		t.Errorf("without a login: %v", err)
+	}
+}
+
+// TestRefusedInTime: it is the connection that is told of, not a request on it.
+func TestRefusedInTime(t *testing.T) {
+	port, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &ask{hop: hop{method: "GET", path: "/", bytes: []byte("GET / HTTP/1.1\r\n\r\n")}, length: -1}
+	var stop atomic.Bool
+	l, err := newLane(&load{addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), port), asks: []*ask{a},
+		timeout: time.Minute}, 1, 0, 1, &stop)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	if err := l.run(1); !errors.Is(err, unix.ECONNREFUSED) || !strings.Contains(err.Error(), "connect: ") {
+		t.Errorf("got %v", err)
 	}
 }

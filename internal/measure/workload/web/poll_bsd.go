@@ -62,6 +62,11 @@ func (p *poller) wait(d time.Duration) (int, error) {
 // pollAside says that nobody else may change what is waited for.
 const pollAside = false
 
+// sendsEarly is false where a write on a socket that is being connected is an error, or is not known to be none.
+const sendsEarly = false
+
+func answerLate(int) {}
+
 // forget stops watching a descriptor.
 func (p *poller) forget(fd, conn int) error {
 	p.remove(fd, conn)

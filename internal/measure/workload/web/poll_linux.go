@@ -50,6 +50,13 @@ func (p *poller) control(op, fd, conn int, write bool) error {
 // pollAside says that another goroutine may add a descriptor while this one waits.
 const pollAside = true
 
+// sendsEarly says that a write on a socket that is being connected fails as one does that would block.
+const sendsEarly = true
+
+// answerLate has the kernel wait with the acknowledgement that ends the making of a connection for the request, which
+// spares a packet.
+func answerLate(fd int) { _ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_QUICKACK, 0) }
+
 // forget stops watching a descriptor.
 func (p *poller) forget(fd, _ int) error {
 	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(p.fd, unix.EPOLL_CTL_DEL, fd, &unix.EpollEvent{}))
