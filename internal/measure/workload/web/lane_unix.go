@@ -100,6 +100,7 @@ type lane struct {
 	family   int
 	to       unix.Sockaddr
 	poll     *poller
+	spin     spinner
 	conns    []conn
 	free     []int32 // connections without a request, in the open model
 	buf      []byte
@@ -134,6 +135,7 @@ func newLane(l *load, connections, index, lanes int, stop *atomic.Bool) (*lane, 
 	n := &lane{load: l, poll: p, conns: make([]conn, connections), buf: make([]byte, receive), base: time.Now(),
 		asked: index * len(l.order) / lanes, stop: stop}
 	n.family, n.to = sockaddr(l.addr)
+	n.spin.most, _ = spinFor(lanes, l.rate > 0)
 	if l.check.looks() {
 		n.look = l.check.own()
 	}
@@ -231,7 +233,7 @@ func (l *lane) run(n int64) error {
 				wait = min(tick, time.Duration(max(0, l.due-l.clock())))
 			}
 		}
-		hits, err := l.poll.wait(wait)
+		hits, err := l.spin.wait(l.poll, wait)
 		if err != nil {
 			return err
 		}
