@@ -4,6 +4,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"runtime"
 	"syscall"
@@ -20,4 +21,16 @@ func peakMB(s *os.ProcessState) (float64, error) {
 		unit = 1
 	}
 	return float64(usage.Maxrss) * unit / 1e6, nil
+}
+
+// mayOpen says whether programs started here may have so many files open.
+func mayOpen(n int) error {
+	var l syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
+		return os.NewSyscallError("getrlimit", err)
+	}
+	if uint64(l.Max) < uint64(n) {
+		return missing{fmt.Sprintf("a process may have %d open files here, and %d are needed: raise ulimit -Hn", l.Max, n)}
+	}
+	return nil
 }

@@ -306,13 +306,13 @@ esac
 case ${1:-test} in
 # ipxe-qemu is only recommended by QEMU, which does not start with a network card when the card's ROM is missing.
 test) packages=(qemu-system-x86 qemu-system-arm opensbi qemu-utils ipxe-qemu docker.io podman openssh-server openssh-client
-	e2fsprogs iproute2 busybox-static strace fio sysbench mbw hyperfine jq gcc libc6-dev iperf3 wrk nginx-light apache2-bin php-fpm
+	e2fsprogs iproute2 busybox-static strace fio sysbench mbw hyperfine jq gcc libc6-dev iperf3 wrk nginx-light apache2-bin apache2-utils php-fpm
 	postgresql postgresql-contrib mariadb-server percona-toolkit mmdebstrap
 	nfs-ganesha nfs-ganesha-vfs samba smbclient rpcbind sshfs rsync groff-base exfatprogs
 	libvirt-daemon libvirt-clients dnsmasq-base open-vm-tools vagrant vagrant-libvirt vagrant-sshfs make chromium fonts-dejavu-core bzip2 xz-utils xfsprogs btrfs-progs dosfstools ntfs-3g attr
 	xorriso isolinux syslinux-common systemd-boot-efi mtools ovmf) ;;
 demo) packages=(qemu-system-x86 ipxe-qemu e2fsprogs) ;;
-bench) packages=(fio sysbench mbw iperf3 hyperfine gcc libc6-dev qemu-system-x86 ipxe-qemu qemu-utils e2fsprogs docker.io iproute2 bzip2 wrk nginx-light mariadb-server postgresql percona-toolkit) ;;
+bench) packages=(fio sysbench mbw iperf3 hyperfine gcc libc6-dev qemu-system-x86 ipxe-qemu qemu-utils e2fsprogs docker.io iproute2 bzip2 wrk apache2-utils nginx-light mariadb-server postgresql percona-toolkit) ;;
 *)
 	echo "usage: scripts/deps.sh [test|demo|bench|virtiofsd|mysql|wine|virtualbox|vboxsf|qemu-samples|sql-logs]" >&2
 	exit 2
