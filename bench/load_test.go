@@ -48,7 +48,8 @@ func TestVegetaLate(t *testing.T) {
 		"x" + text:                               "invalid syntax",
 		"1,200\n":                                "a request failed",
 	} {
-		if _, _, err := vegetaLate(strings.NewReader(bad), 1000, 20); err == nil || !strings.Contains(err.Error(), want) {
+		_, _, err := vegetaLate(strings.NewReader(bad), 1000, 20)
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want an error with %q", err, want)
 		}
 	}

@@ -30,7 +30,8 @@ func mayOpen(n int) error {
 		return os.NewSyscallError("getrlimit", err)
 	}
 	if uint64(l.Max) < uint64(n) {
-		return missing{fmt.Sprintf("a process may have %d open files here, and %d are needed: raise ulimit -Hn", l.Max, n)}
+		return missing{fmt.Sprintf("a process may have %d open files here, and %d are needed: raise ulimit -Hn", l.Max,
+			n)}
 	}
 	return nil
 }

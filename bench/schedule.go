@@ -23,8 +23,8 @@ const (
 	scheduleConnections = 64
 )
 
-// openSchedule compares how exactly requests are sent when they are due. wrk2 and oha are no packages of Debian's and
-// no Go modules. vegeta is one, has an open model, and tells when it sent each request.
+// openSchedule compares how exactly requests are sent when they are due. wrk2 and oha are no packages of Debian 12
+// and no Go modules. vegeta is one, has an open model, and tells when it sent each request.
 func openSchedule(ctx context.Context, b *bench) (*contest, error) {
 	vegeta, err := b.buildVegeta(ctx)
 	if err != nil {
@@ -43,9 +43,9 @@ func openSchedule(ctx context.Context, b *bench) (*contest, error) {
 	length := max(b.length, time.Second)
 	w.work = int64(length.Seconds() * scheduleRate)
 	results := filepath.Join(b.dir, "vegeta.bin")
-	argv := []string{vegeta, "attack", "-rate", strconv.Itoa(scheduleRate), "-duration", length.String(), "-connections", n,
-		"-workers", n, "-max-workers", n, "-max-body", "0", "-output", results}
-	least := w.work
+	argv := []string{vegeta, "attack", "-rate", strconv.Itoa(scheduleRate), "-duration", length.String(),
+		"-connections", n, "-workers", n, "-max-workers", n, "-max-body", "0", "-output", results}
+	hide, least := strings.NewReplacer(vegeta, "vegeta", results, "FILE"), w.work
 	return &contest{
 		tare: w.metric("late_p99_us"),
 		peer: func(ctx context.Context) ([]float64, error) {
@@ -62,11 +62,10 @@ func openSchedule(ctx context.Context, b *bench) (*contest, error) {
 		},
 		notes: []string{
 			strings.ReplaceAll(w.note("requests"), s.url, "URL"),
-			"vegeta v12.13.0: `" + strings.NewReplacer(vegeta, "vegeta", results, "FILE").Replace(strings.Join(argv, " ")) +
-				"`, on all processors, while tare has one thread; how late a request is, is its time in FILE since it " +
-				"was due, if the one that was sent most in time was not late at all; those that it did not send within " +
-				"the duration do not count",
-			"wrk2 and oha are neither in Debian nor Go modules, so vegeta stands for them",
+			"vegeta v12.13.0: `" + hide.Replace(strings.Join(argv, " ")) + "`, on all processors, while tare has one " +
+				"thread; how late a request is, is its time in FILE since it was due, if the one that was sent most " +
+				"in time was not late at all; those that it did not send within the duration do not count",
+			"wrk2 and oha are no packages of Debian 12 and no Go modules, so vegeta stands for them",
 		},
 		after: func() []string {
 			return append(w.doubts(), fmt.Sprintf("vegeta sent at least %d of the %d requests of a run", least, w.work))

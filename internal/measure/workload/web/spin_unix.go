@@ -22,8 +22,8 @@ const (
 	seldom   = 64
 )
 
-// spinFor is how long each of so many threads may look, and what a trial's state says of it. A thread that looks keeps a
-// processor from the server, so there must be one more than the threads.
+// spinFor is how long each of so many threads may look, and what a trial's state says of it. A thread that looks keeps
+// a processor from the server, so there must be one more than the threads.
 func spinFor(threads int, open bool) (time.Duration, string) {
 	switch {
 	case open:
