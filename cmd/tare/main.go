@@ -10,6 +10,7 @@ import (
 	"tare/internal/measure/agent/pid1"
 	"tare/internal/measure/workload/sql"
 	"tare/internal/measure/workload/web"
+	"tare/internal/sys/http2/frames"
 	"tare/internal/sys/sql/secure"
 )
 
@@ -19,6 +20,7 @@ func main() {
 	}
 	if agent.IsRole(os.Args) {
 		sql.Secure, web.Secure, web.Resolve = secure.For, secure.HTTP, net.DefaultResolver.LookupNetIP
+		web.UseHTTP2(frames.Library{})
 		os.Exit(agent.Main(os.Args, os.Stdin, os.Stdout, os.Stderr))
 	}
 	os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))

@@ -25,11 +25,12 @@ func loadKind() workload.Kind {
 	return workload.Kind{
 		Name: "http.load", Family: "web", WorkUnit: "request",
 		Needs: workload.Needs{FS: true, CPUBound: true, OS: system()},
-		Doc: workload.Doc("Load on a web server, over HTTP/1.1: one page or several with weights, with any method, " +
-			"behind a login or not. One unit of work is one request; requests are never pipelined. Without a rate " +
-			"the load is closed, as in http.get: a connection sends its next request when the last response is " +
-			"complete. With a rate it is open, as in wrk2: requests are due at times that do not depend on the " +
-			"server, and wait for a free connection. Then two latencies are reported: the service time, from sending " +
+		Doc: workload.Doc("Load on a web server, over HTTP/1.1 or HTTP/2: one page or several with weights, with " +
+			"any method, behind a login or not. One unit of work is one request; requests are never " +
+			"pipelined. Without a rate the load is closed, as in http.get: a connection sends its next request when " +
+			"the last response is complete. With a rate it is open, as in wrk2: requests are due at times that do " +
+			"not depend on the server, and wait for a free connection. Then two latencies are reported: the service " +
+			"time, from sending " +
 			"a request to the last byte of its response, and the time since the request was due, which contains all " +
 			"waiting. Every response is checked: its status, its length, and if asked for its text and its SHA-256. " +
 			"An error, a redirect that is not to be followed or a wrong body fails the trial."),
@@ -38,7 +39,7 @@ func loadKind() workload.Kind {
 			{Name: "urls", Type: workload.Text, Doc: workload.Doc("pages of one server with weights, WEIGHT URL " +
 				"WEIGHT URL...; a URL without a weight has 1, and may be a path if url= names the server; file:PATH " +
 				"in the environment has the same on lines, with # for comments")},
-			sizeParam(), connectionsParam(maxLoad), threadsParam(), keepaliveParam(),
+			sizeParam(), connectionsParam(maxLoad), threadsParam(), keepaliveParam(), httpParam(), streamsParam(),
 			{Name: "rate", Type: workload.Text, Doc: workload.Doc("requests per second of the open model, such as " +
 				"200 or 0.5; by default the load is closed")},
 			{Name: "arrivals", Type: workload.Choice, Default: arrivalsConstant,

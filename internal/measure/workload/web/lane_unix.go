@@ -17,6 +17,7 @@ import (
 
 	"tare/internal/measure/fileio"
 	"tare/internal/sys/histogram"
+	"tare/internal/sys/http2"
 	"tare/internal/sys/proc"
 	"tare/internal/unit"
 )
@@ -48,6 +49,8 @@ type load struct {
 	rate      float64 // requests per second of the open model; 0 for the closed one
 	poisson   bool
 	seed      uint64
+	two       language // nil for HTTP/1.1
+	streams   int      // on each connection at a time, over HTTP/2
 }
 
 // ask is a request and what is expected of its response.
@@ -61,6 +64,7 @@ type ask struct {
 type hop struct {
 	method, path string
 	bytes        []byte
+	two          *http2.Request // the same over HTTP/2, once it is made
 }
 
 // repeatable tells whether a request may be sent again if the connection broke before the response began.
@@ -101,6 +105,7 @@ type lane struct {
 	to       unix.Sockaddr
 	poll     *poller
 	spin     spinner
+	mux      multiplexer // nil for HTTP/1.1
 	conns    []conn
 	free     []int32 // connections without a request, in the open model
 	buf      []byte
@@ -128,12 +133,12 @@ type lane struct {
 
 // newLane makes one of some lanes.
 func newLane(l *load, connections, index, lanes int, stop *atomic.Bool) (*lane, error) {
-	p, err := newPoller(connections)
+	p, err := newPoller(l.sockets(connections))
 	if err != nil {
 		return nil, err
 	}
-	n := &lane{load: l, poll: p, conns: make([]conn, connections), buf: make([]byte, receive), base: time.Now(),
-		asked: index * len(l.order) / lanes, stop: stop}
+	n := &lane{load: l, poll: p, conns: make([]conn, l.slots(connections)), buf: make([]byte, receive),
+		base: time.Now(), asked: index * len(l.order) / lanes, stop: stop}
 	n.family, n.to = sockaddr(l.addr)
 	n.spin.most, _ = spinFor(lanes, l.rate > 0)
 	if l.check.looks() {
@@ -142,7 +147,7 @@ func newLane(l *load, connections, index, lanes int, stop *atomic.Bool) (*lane, 
 	if l.rate > 0 {
 		n.schedule = newArrivals(l.rate, l.poisson, index, lanes, l.seed)
 		n.since, n.lags = new(histogram.Histogram), new(histogram.Histogram)
-		n.free = make([]int32, 0, connections)
+		n.free = make([]int32, 0, len(n.conns))
 	}
 	for i := range n.conns {
 		c := &n.conns[i]
@@ -152,6 +157,9 @@ func newLane(l *load, connections, index, lanes int, stop *atomic.Bool) (*lane, 
 			c.kept = new(keeper)
 			c.res.sink = c.kept.take
 		}
+	}
+	if l.two != nil {
+		n.mux = l.two.lane(n, connections)
 	}
 	return n, nil
 }
@@ -167,6 +175,9 @@ func (l *lane) forget() {
 func (l *lane) close() {
 	for i := range l.conns {
 		l.shut(i)
+	}
+	if l.mux != nil {
+		l.mux.end()
 	}
 	_ = l.poll.close()
 }
@@ -233,6 +244,11 @@ func (l *lane) run(n int64) error {
 				wait = min(tick, time.Duration(max(0, l.due-l.clock())))
 			}
 		}
+		if l.mux != nil {
+			if err := l.mux.send(); err != nil {
+				return err
+			}
+		}
 		hits, err := l.spin.wait(l.poll, wait)
 		if err != nil {
 			return err
@@ -283,12 +299,14 @@ func (l *lane) sweep() error {
 		c := &l.conns[i]
 		if c.stage != idle && l.now-c.begun > int64(l.timeout) {
 			what := "was not complete"
-			switch c.stage {
-			case connecting:
+			switch {
+			case c.stage == connecting:
 				what = "could not be requested: the connection was not accepted"
-			case sealing:
+			case c.stage == sealing:
 				what = "could not be requested: the handshake of TLS did not end"
-			case closing:
+			case l.mux != nil && l.mux.holds(i):
+				what = "could not be requested: the server makes no room for the rest of the request's body"
+			case c.stage == closing:
 				what = "was complete, but the server did not close the connection as announced"
 			}
 			return l.bad(fmt.Errorf("a response %s within %v; %s of its body arrived", what, l.timeout,
@@ -338,6 +356,9 @@ func (l *lane) ask(i int) error {
 	c.res.reset()
 	if c.kept != nil {
 		c.kept.reset(l.todo%l.look.every == 0)
+	}
+	if l.mux != nil {
+		return l.mux.ask(i)
 	}
 	if c.fd < 0 {
 		return l.open(i)
@@ -437,6 +458,9 @@ func (l *lane) send(i int) error {
 
 // serve continues with a connection that is ready.
 func (l *lane) serve(i int) error {
+	if l.mux != nil {
+		return l.mux.serve(i)
+	}
 	c := &l.conns[i]
 	switch c.stage {
 	case connecting:
@@ -635,6 +659,10 @@ func (l *lane) next(i int) error {
 
 // shut closes a connection.
 func (l *lane) shut(i int) {
+	if l.mux != nil {
+		l.mux.shut(i)
+		return
+	}
 	c := &l.conns[i]
 	if c.tls != nil {
 		c.tls.end()

@@ -78,11 +78,12 @@ func (t *loadTrial) refuse() error {
 	if from, name, _ := strings.Cut(p["body"], ":"); p["body"] != "" && (from != "file" || name == "") {
 		return errors.New("body= must be file:PATH, a file in the environment")
 	}
-	var errs [4]error
+	var errs [5]error
 	_, errs[0] = parseRate(p["rate"])
 	_, errs[1] = parseSpan(p["length"])
 	_, errs[2] = newCheck(p["match"], p["mask"], p["verify"] == verifyHash, p.Int("every"))
 	errs[3] = t.refuseURLs()
+	errs[4] = checkStreams(p)
 	return errors.Join(errs[:]...)
 }
 
@@ -137,7 +138,7 @@ func (t *loadTrial) scheme(server string) string {
 func (t *loadTrial) secure(server string, to page) (err error) {
 	l := &t.load
 	if l.scheme = t.scheme(server); l.scheme == "https" {
-		l.seal, err = sealFor(to.host, l.maker.headers, t.params["ca"])
+		l.seal, err = sealFor(to.host, l.maker.headers, t.params["ca"], t.params["http"])
 	}
 	return err
 }
@@ -202,6 +203,9 @@ const few = 900
 // descriptors makes room for a descriptor for each connection, in this process and in the server that it starts.
 func (t *loadTrial) descriptors() error {
 	need := uint64(t.params.Int("connections")) + 2*spare
+	if t.params["http"] == version2 {
+		need += need // a connection that ends, and the next one
+	}
 	if need < few {
 		return nil
 	}
@@ -234,6 +238,10 @@ func (t *loadTrial) prepare(b *workload.Bench, to page, list []listed) error {
 		timeout: p.Duration("timeout"), poisson: p["arrivals"] == arrivalsPoisson, seed: b.Seed,
 		order: shuffled(list, b.Seed)}
 	l := &t.load
+	if l.two, err = languageOf(p["http"]); err != nil {
+		return err
+	}
+	l.streams = int(p.Int("streams"))
 	if err := t.secure(t.origin, to); err != nil {
 		return err
 	}
@@ -285,6 +293,11 @@ func (t *loadTrial) request(list []listed) (err error) {
 		if a.bytes, err = l.maker.request(a.method, a.path, l.body); err != nil {
 			return err
 		}
+		if l.two != nil {
+			if a.two, err = l.two.request(l.scheme, a.bytes); err != nil {
+				return err
+			}
+		}
 		l.asks = append(l.asks, a)
 	}
 	return nil
@@ -325,7 +338,7 @@ func (t *loadTrial) target(ctx context.Context, b *workload.Bench) (page, []list
 	if err != nil {
 		return page{}, nil, err
 	}
-	t.nginx, n.connections = n, int(t.params.Int("connections"))
+	t.nginx, n.connections, n.two = n, int(t.params.Int("connections")), t.params["http"] == version2
 	if err := n.furnish(b, t.params.Int("size")); err != nil {
 		return page{}, nil, err
 	}
@@ -588,6 +601,9 @@ func (t *loadTrial) Report(b *workload.Bench) error {
 	b.Note("connections_reopened", strconv.FormatInt(all.reopened, 10))
 	if t.load.check.looks() {
 		b.Note("bodies_checked", strconv.FormatInt(all.looked, 10))
+	}
+	if t.load.two != nil {
+		b.Note("http", "HTTP/2")
 	}
 	if p, ok := t.crew.protocol(); ok {
 		b.Note("tls", p)

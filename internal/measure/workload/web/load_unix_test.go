@@ -370,6 +370,11 @@ func TestSettingsOfLoad(t *testing.T) {
 // TestLogin fills in the form of a server that checks it, and tells nobody what it typed.
 func TestLogin(t *testing.T) {
 	t.Parallel()
+	login(t, version1)
+}
+
+// login fills in the form over a version of HTTP.
+func login(t *testing.T, version string) {
 	const session = "session-of-hush"
 	var serial, logins atomic.Int64
 	mux := http.NewServeMux()
@@ -397,7 +402,11 @@ func TestLogin(t *testing.T) {
 		}
 		io.WriteString(w, "Log out, Admin")
 	})
-	s := httptest.NewServer(mux)
+	s := httptest.NewUnstartedServer(mux)
+	s.Config.Protocols = new(http.Protocols)
+	s.Config.Protocols.SetHTTP1(true)
+	s.Config.Protocols.SetUnencryptedHTTP2(true)
+	s.Start()
 	defer s.Close()
 	path := filepath.Join(t.TempDir(), "login")
 	for text, want := range map[string]string{
@@ -416,7 +425,8 @@ func TestLogin(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := logins.Load()
-		b, err := loaded(t, map[string]string{"url": s.URL + "/page", "login": "file:" + path, "match": "Log out"}, 50)
+		b, err := loaded(t, map[string]string{"url": s.URL + "/page", "login": "file:" + path, "match": "Log out",
+			"http": version}, 50)
 		switch {
 		case want == "" && (err != nil || logins.Load() != before+1):
 			t.Errorf("%q: %v, %d logins", text, err, logins.Load()-before)
@@ -427,7 +437,7 @@ func TestLogin(t *testing.T) {
 			t.Errorf("%q: it tells %s", text, said)
 		}
 	}
-	if _, err := loaded(t, map[string]string{"url": s.URL + "/page"}, 1); err == nil ||
+	if _, err := loaded(t, map[string]string{"url": s.URL + "/page", "http": version}, 1); err == nil ||
 		!strings.Contains(err.Error(), "a redirect to /login") {
 		t.Errorf("without a login: %v", err)
 	}

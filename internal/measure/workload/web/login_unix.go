@@ -89,7 +89,7 @@ func (v *visitor) open(at *hop, body []byte) (*hop, error) {
 		}
 		v.page.reset(true)
 		v.res.bodiless = false
-		x, err := fetchOver(v.seal, v.addr, at.bytes, v.timeout, v.buf, v.res, v.page.take)
+		x, err := v.fetch(at, v.buf, v.res, v.page.take)
 		switch {
 		case err != nil:
 			return at, err

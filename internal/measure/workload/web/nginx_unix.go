@@ -33,6 +33,7 @@ type nginx struct {
 	home        string          // folder of its configuration and of its files
 	root        string          // folder of the page
 	connections int             // concurrent connections to it
+	two         bool            // it speaks HTTP/2 only
 	page        string          // the page's file
 	size        int64
 	seed        uint64
@@ -178,6 +179,14 @@ func (n *nginx) configuration() string {
 			fmt.Fprintf(&temps, "\t%s_temp_path \"%s/temp\";\n", m, n.home)
 		}
 	}
+	workers, version, sendfile := places(n.connections), "", "on"
+	if n.two {
+		// Over HTTP/2 without TLS, it would hold the end of each part of a body back until the client has acknowledged
+		// what came before, 40 ms later.
+		sendfile = "off"
+		workers, version = places(2*n.connections), " http2"
+		fmt.Fprintf(&temps, "\thttp2_max_concurrent_streams %d;\n", maxStreams)
+	}
 	return fmt.Sprintf(`%[6]sdaemon off;
 master_process off;
 pid "%[1]s/pid";
@@ -188,17 +197,17 @@ events {
 }
 http {
 %[2]s	access_log off;
-	sendfile on;
+	sendfile %[8]s;
 	tcp_nopush on;
 	default_type application/octet-stream;
 	keepalive_timeout 1h;
 	keepalive_requests 1000000000;
 	server {
-		listen %[3]s backlog=%[5]d;
+		listen %[3]s%[7]s backlog=%[5]d;
 		root "%[4]s";
 	}
 }
-`, n.home, temps.String(), n.addr, n.root, places(n.connections), sameUser())
+`, n.home, temps.String(), n.addr, n.root, workers, sameUser(), version, sendfile)
 }
 
 // sameUser keeps a server that root starts from giving its folders to nginx's default user, which an environment may

@@ -24,19 +24,27 @@ type sealed struct {
 // handshake begins the handshake on a connection that has just been made.
 func (l *lane) handshake(i int) error {
 	c := &l.conns[i]
-	s := &sealed{wire: wire{fd: c.fd, until: time.Now().Add(l.timeout), waits: true}, done: make(chan struct{})}
 	watched := c.stage == connecting
-	c.tls, c.stage = s, sealing
+	c.stage = sealing
+	var err error
+	c.tls, err = l.shake(c.fd, i, watched)
+	return err
+}
+
+// shake does the handshake on a socket, which the poller may watch already. The poller is told when it is over.
+func (l *lane) shake(fd, i int, watched bool) (*sealed, error) {
+	s := &sealed{wire: wire{fd: fd, until: time.Now().Add(l.timeout), waits: true}, done: make(chan struct{})}
 	if watched {
-		if err := l.poll.forget(c.fd, i); err != nil {
-			return err
+		if err := l.poll.forget(fd, i); err != nil {
+			close(s.done)
+			return s, err
 		}
 	}
 	if !pollAside {
 		s.shake(l.seal)
-		return l.poll.add(c.fd, i, true)
+		return s, l.poll.add(fd, i, true)
 	}
-	fd, poll := c.fd, l.poll
+	poll := l.poll
 	go func() {
 		defer close(s.done)
 		s.shake(l.seal)
@@ -44,7 +52,7 @@ func (l *lane) handshake(i int) error {
 			s.failed = err
 		}
 	}()
-	return nil
+	return s, nil
 }
 
 func (s *sealed) shake(seal Seal) {

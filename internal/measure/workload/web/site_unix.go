@@ -46,7 +46,7 @@ func findServer(ctx context.Context, b *workload.Bench, p workload.Params) (s se
 	}
 	s.name = hostName(p["url"])
 	if schemeOf(p["url"]) == "https" {
-		s.seal, err = sealFor(s.to.host, s.headers, p["ca"])
+		s.seal, err = sealFor(s.to.host, s.headers, p["ca"], version1)
 	}
 	return s, err
 }
@@ -108,8 +108,8 @@ func address(ctx context.Context, host string) (netip.Addr, error) {
 	return netip.Addr{}, fmt.Errorf("look up the address of %s: %w", host, err)
 }
 
-// sealFor prepares TLS with a server, whose certificate must have the name in the Host header.
-func sealFor(host, headers, authority string) (Seal, error) {
+// sealFor prepares TLS for a version of HTTP with a server, whose certificate must have the name in the Host header.
+func sealFor(host, headers, authority, version string) (Seal, error) {
 	if Secure == nil {
 		return nil, errors.New("https: this agent has no TLS, as slim agents have none; use a tare without bundled " +
 			"agents (go build ./cmd/tare) in the environment, or http to a proxy that speaks TLS")
@@ -120,7 +120,11 @@ func sealFor(host, headers, authority string) (Seal, error) {
 	if u, err := url.Parse("https://" + host); err == nil {
 		host = u.Hostname()
 	}
-	return Secure(host, authority)
+	protocol := "http/1.1"
+	if version == version2 {
+		protocol = "h2"
+	}
+	return Secure(host, authority, protocol)
 }
 
 // protocolOf is the version and the cipher of a connection with TLS; "" without.

@@ -200,25 +200,17 @@ func fetchOver(seal Seal, addr netip.AddrPort, request []byte, timeout time.Dura
 	defer func() { r.sink = nil }()
 	began := time.Now()
 	until := began.Add(timeout)
-	fd, err := reach(addr, until)
+	over, fd, err := x.dial(seal, addr, until)
 	if err != nil {
 		return x, err
 	}
 	defer unix.Close(fd)
-	x.connected = time.Since(began)
-	var over io.ReadWriter = &wire{fd: fd, until: until, waits: true}
-	if seal != nil {
-		if over, err = seal(over); err != nil {
-			return x, fmt.Errorf("TLS with %s: %w", addr, err)
-		}
-		x.sealed, x.tls = time.Since(began), protocolOf(over)
-	}
 	if _, err := over.Write(request); err != nil {
 		return x, fmt.Errorf("send the request to %s: %w", addr, err)
 	}
 	for done := false; !done; {
 		n, err := over.Read(buf)
-		ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+		ended := ends(err)
 		switch {
 		case err != nil && !ended:
 			return x, fmt.Errorf("read the response of %s after %s of its body: %w",
@@ -242,4 +234,25 @@ func fetchOver(seal Seal, addr netip.AddrPort, request []byte, timeout time.Dura
 	x.done = time.Since(began)
 	x.status, x.body, x.location = r.status, r.body, string(r.location)
 	return x, nil
+}
+
+// ends tells whether an error is the end of a connection.
+func ends(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
+
+// dial makes a connection, with TLS if seal is not nil, and notes the times of its steps.
+func (x *exchange) dial(seal Seal, addr netip.AddrPort, until time.Time) (over io.ReadWriter, fd int, err error) {
+	began := time.Now()
+	if fd, err = reach(addr, until); err != nil {
+		return nil, -1, err
+	}
+	x.connected = time.Since(began)
+	over = &wire{fd: fd, until: until, waits: true}
+	if seal != nil {
+		if over, err = seal(over); err != nil {
+			unix.Close(fd)
+			return nil, -1, fmt.Errorf("TLS with %s: %w", addr, err)
+		}
+		x.sealed, x.tls = time.Since(began), protocolOf(over)
+	}
+	return over, fd, nil
 }

@@ -57,8 +57,16 @@ func certified(t *testing.T, name string) (cert, key string) {
 	return cert, key
 }
 
-// sealedNginx starts an nginx that speaks TLS, with a page of 40,000 bytes, and returns its address.
+// sealedNginx starts an nginx that speaks TLS and returns its address.
 func sealedNginx(t *testing.T, cert, key string) string {
+	t.Helper()
+	return nginxWith(t, "ssl", fmt.Sprintf("ssl_certificate %s; ssl_certificate_key %s; ssl_protocols TLSv1.2 TLSv1.3;",
+		cert, key))
+}
+
+// nginxWith starts an nginx that listens in some way, with more directives for its server. It has
+// pages of 40,000 and of 70,000 bytes.
+func nginxWith(t *testing.T, listens, more string) (addr string) {
 	t.Helper()
 	n, err := findNginx(t.Context())
 	if err != nil {
@@ -69,35 +77,42 @@ func sealedNginx(t *testing.T, cert, key string) string {
 	if err := os.MkdirAll(filepath.Join(n.home, "temp"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "page.bin"), []byte(strings.Repeat("page ", 8000)), 0o644); err != nil {
-		t.Fatal(err)
+	for name, text := range map[string]string{"page.bin": strings.Repeat("page ", 8000),
+		"other.bin": strings.Repeat("x", 70000)} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	port, err := freePort()
 	if err != nil {
 		t.Fatal(err)
 	}
 	n.addr = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), port)
-	listen := regexp.MustCompile(`listen ([^;]*);`)
-	config := listen.ReplaceAllString(n.configuration(), fmt.Sprintf("listen $1 ssl; ssl_certificate %s; "+
-		"ssl_certificate_key %s; ssl_protocols TLSv1.2 TLSv1.3;", cert, key))
+	config := regexp.MustCompile("listen ([^;]*);").ReplaceAllString(n.configuration(), "listen $1 "+listens+"; "+more)
 	path := filepath.Join(n.home, "nginx.conf")
 	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, err := proc.Start(proc.Command(t.Context(), n.program, "-p", n.home+"/", "-c", path))
+	begin(t, n.addr.String(), n.program, "-p", n.home+"/", "-c", path)
+	return n.addr.String()
+}
+
+// begin starts a server and waits until it listens.
+func begin(t *testing.T, addr string, argv ...string) {
+	t.Helper()
+	s, err := proc.Start(proc.Command(t.Context(), argv...))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
 	for range 3000 {
-		if c, err := net.Dial("tcp", n.addr.String()); err == nil {
+		if c, err := net.Dial("tcp", addr); err == nil {
 			c.Close()
-			return n.addr.String()
+			return
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Fatalf("nginx does not listen: %s", s.Diagnose())
-	return ""
+	t.Fatalf("%s does not listen: %s", argv[0], s.Diagnose())
 }
 
 // TestSealed: load over TLS 1.3 on a real server whose certificate is verified.

@@ -81,7 +81,7 @@ func (l *load) visit(at *hop, buf []byte, r *response, sink func([]byte)) (x exc
 	r.bodiless = l.method == "HEAD"
 	for range maxHops + 1 {
 		sink(nil)
-		x, err = fetchOver(l.seal, l.addr, at.bytes, l.timeout, buf, r, sink)
+		x, err = l.fetch(at, buf, r, sink)
 		if err != nil || !l.follow || !redirects(x.status) || x.status == l.status {
 			return x, err
 		}

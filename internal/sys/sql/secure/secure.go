@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strings"
 	"time"
 
 	"tare/internal/sys/sql"
@@ -99,22 +100,32 @@ func Client(c *tls.Config) func(sql.Stream) (sql.Stream, error) {
 	}
 }
 
-// HTTP returns a function that does the handshake for HTTP/1.1 on a connection and returns the encrypted one. The
-// server's certificate must have the name, and be signed by an authority in the file, or "" by one of the system's.
-func HTTP(name, authority string) (func(io.ReadWriter) (io.ReadWriter, error), error) {
+// HTTP returns a function that does the handshake for a version of HTTP, by its name in ALPN, on a connection and
+// returns the encrypted one. The server's certificate must have the name, and be signed by an authority in the file, or
+// "" by one of the system's. What is not HTTP/1.1 the server must agree to.
+func HTTP(name, authority, protocol string) (func(io.ReadWriter) (io.ReadWriter, error), error) {
 	c, err := Options{Name: name, Authority: authority}.Config()
 	if err != nil {
 		return nil, err
 	}
-	c.NextProtos = []string{"http/1.1"}
+	c.NextProtos = []string{protocol}
 	return func(over io.ReadWriter) (io.ReadWriter, error) {
 		t := tls.Client(wire{open{over}}, c)
-		if err := t.Handshake(); err != nil {
+		err := t.Handshake()
+		agreed := t.ConnectionState().NegotiatedProtocol
+		switch {
+		case err != nil && strings.HasSuffix(err.Error(), noProtocol),
+			err == nil && protocol != "http/1.1" && agreed != protocol:
+			return nil, fmt.Errorf("the server does not agree to %s (ALPN)", protocol)
+		case err != nil:
 			return nil, err
 		}
 		return sealed{t}, nil
 	}, nil
 }
+
+// noProtocol is how package tls tells of the alert no_application_protocol (RFC 7301), which has no type there.
+const noProtocol = "no application protocol"
 
 // open is a connection that somebody else closes.
 type open struct{ io.ReadWriter }
