@@ -227,7 +227,7 @@ func openCrowd(ctx context.Context, b *bench) (*contest, error) {
 	}
 	w.work = max(w.work, 4*crowd)
 	// A server's queue is shorter than the connections that wrk makes at once: the rest come a second later.
-	argv := withFiles(crowd, "wrk", "-t1", "-c"+strconv.Itoa(crowd), "-d"+strconv.Itoa(max(5, wrkSeconds(b, false))),
+	argv := withFiles(crowd, "wrk", "-t1", "-c"+strconv.Itoa(crowd), "-d"+strconv.Itoa(max(10, wrkSeconds(b, false))),
 		"--timeout", "30s", s.url)
 	agent := w.session.Hello().PID
 	return &contest{

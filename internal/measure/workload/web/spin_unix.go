@@ -50,7 +50,9 @@ func (s *spinner) wait(p *poller, d time.Duration) (int, error) {
 		hits, err = p.wait(0)
 	}
 	if hits > 0 || err != nil {
-		s.score = min(s.score+1, worthy)
+		if s.score < worthy {
+			s.score++
+		}
 		return hits, err
 	}
 	s.score = max(s.score-1, 0)
