@@ -56,7 +56,7 @@ func (n *costOptions) flag(c *cobra.Command) {
 		"with --worth: how often the work is done each day, on average over all days")
 	f.StringVar(&n.hourly, "hourly", "", "with --worth: the price of an hour of waiting: 60USD")
 	f.StringVar(&n.workload, "worth-workload", "",
-		"with --worth: the workload that counts as one use [the first command]")
+		"with --worth: the workload that counts as one use [the first command, or else the first http.load]")
 	f.StringVar(&n.from, "worth-from", "", "with --worth: the first day of use, as 2026-11-21 [today]")
 }
 

@@ -80,11 +80,18 @@ function answerOf(m: Model, w: Worth, a: Saving): Child {
     ["Saved in a day", `× ${exact(w.uses_per_day)} uses`, spanned(a.per_day, time)],
     ["Saved in a year", `× ${w.days_in_year} days`, spanned(a.per_year, time)],
   ];
+  const more = a.capacity;
+  // The work was told as a rate: what a use takes follows from how many are on their way at once.
+  if (more) rows.unshift([`One use in ${a.baseline}`, `${more.at_once} at once / ${quantity(more.rate, more.unit)}`, h("b", {}, time(a.use_seconds))]);
   if (hourly) {
     rows.push(["Money in a year", `× ${sum(w.hourly)} an hour`, spanned(a.money_per_year, (v) => money(v, currency))],
       ["The price is saved after", `${sum(w.price)} / (${time(a.per_use.center)} × ${sum(w.hourly)} an hour)`, spanned(a.break_even_uses, (v) => plural(Math.ceil(Number(v.toPrecision(3))), "use"))]);
   } else {
     rows.push(["An hour must be worth", `${sum(w.price)} / ${time(a.per_year.center)}`, spanned(a.break_even_hourly, (v) => money(v, currency))]);
+  }
+  if (more) {
+    rows.push(["More capacity", `${quantity(more.rate, more.unit)} × (1 / ${ratio(a.ratio.center)} − 1)`, spanned(more.more, (v) => quantity(v, more.unit))],
+      [`Price of 1 ${more.unit} more`, `${sum(w.price)} / ${quantity(more.more.center, more.unit)}`, spanned(more.price_per_more, (v) => money(v, currency))]);
   }
   const when = a.break_even_day ? [h("b", {}, `on ${a.break_even_day}`), ` [${a.day_early ?? "?"}, ${a.day_late ?? "not within a hundred years"}]`] : ["not within a hundred years"];
   return h("div", { class: "saved" },

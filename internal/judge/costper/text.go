@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"tare/internal/unit"
 )
 
 // WriteText writes the table with its arithmetic, a line for each cell, for the terminal. Names come from the user and
@@ -58,12 +60,16 @@ func (x *Worth) WriteText(w io.Writer, s WorthSpec, scope string, clean func(str
 	}
 	fmt.Fprintf(&b, "  %s saves %s in each use of %s against %s (%.0f %%, %s).\n", clean(x.Target), x.PerUse.time(),
 		clean(x.Workload), clean(x.Baseline), 100*x.Level, clean(scope))
-	fmt.Fprintf(&b, "      %s a day, on all days of the year, save %s a day and %s a year.\n", uses(s.UsesPerDay),
-		x.PerDay.time(), x.PerYear.time())
 	price := s.Price
 	if price.Currency == "" {
 		price.Currency = s.Hourly.Currency
 	}
+	if k := x.Capacity; k != nil {
+		fmt.Fprintf(&b, "      A use takes %s: %d at once, and %s %s in %s; the ratio is %s.\n",
+			unit.Format(x.Use, "s"), k.AtOnce, figure(k.Rate), clean(k.Unit), clean(x.Baseline), x.Ratio.in("", 1))
+	}
+	fmt.Fprintf(&b, "      %s a day, on all days of the year, save %s a day and %s a year.\n", uses(s.UsesPerDay),
+		x.PerDay.time(), x.PerYear.time())
 	if s.Hourly.Amount > 0 {
 		whole := Span{roundUp(x.BreakEvenUses.Center), roundUp(x.BreakEvenUses.Low), roundUp(x.BreakEvenUses.High)}
 		fmt.Fprintf(&b, "      At %s an hour that is %s a year; %s are saved after %s: ",
@@ -76,6 +82,11 @@ func (x *Worth) WriteText(w io.Writer, s WorthSpec, scope string, clean func(str
 	} else {
 		fmt.Fprintf(&b, "      %s are saved within a year if an hour is worth at least %s.\n", price,
 			x.BreakEvenHourly.in(price.Currency, 1))
+	}
+	if k := x.Capacity; k != nil {
+		fmt.Fprintf(&b, "      As capacity it is %s more than the %s %s of %s, each for %s once.\n",
+			k.More.in(clean(k.Unit), 1), figure(k.Rate), clean(k.Unit), clean(x.Baseline),
+			k.PerMore.in(price.Currency, 1))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -23,7 +24,7 @@ type WorthSpec struct {
 	Price      Money     // what the candidate costs once
 	UsesPerDay float64   // average over all days of the year, above 0
 	Hourly     Money     // what an hour of waiting costs; 0 when nobody says
-	Workload   string    // label; "" for the first command, or else the first workload that is told in seconds
+	Workload   string    // label; "" for the one that is nearest to what people wait for, see preferred
 	From       time.Time // the first day of use
 }
 
@@ -91,6 +92,8 @@ type Worth struct {
 	PerDay       Span    `json:"per_day"`        // s
 	PerYear      Span    `json:"per_year"`       // s
 	MoneyPerYear Span    `json:"money_per_year"` // in the currency of Hourly; 0 without one
+	// Capacity is there where the work is told as a rate, from which Use is computed.
+	Capacity *Capacity `json:"capacity,omitempty"`
 	// BreakEvenUses is after how many uses the price is saved; 0 without an hourly price.
 	BreakEvenUses Span `json:"break_even_uses"`
 	// BreakEvenHourly is what an hour must be worth for the price to be saved within a year.
@@ -101,6 +104,18 @@ type Worth struct {
 	DayLate      Day `json:"day_late,omitzero"`
 	// Refused says why there is no answer; then there are no figures.
 	Refused string `json:"refused,omitempty"`
+}
+
+// Capacity is a saving as what the candidate does in a second beyond what the baseline does.
+//
+// In a closed load each of AtOnce lanes begins a use when its last one ends. So they are all in use all the time, and a
+// use takes AtOnce / Rate seconds, however it is spread.
+type Capacity struct {
+	Unit    string  `json:"unit"`           // of Rate: "req/s"
+	AtOnce  int64   `json:"at_once"`        // uses that are on their way at the same time
+	Rate    float64 `json:"rate"`           // the baseline's
+	More    Span    `json:"more"`           // what the candidate does beyond it: Rate times 1 / Ratio less 1
+	PerMore Span    `json:"price_per_more"` // price of each unit of More
 }
 
 // Ask answers for every candidate of r, whose plan is p. The interval of the ratio is carried through; the baseline's
@@ -118,13 +133,14 @@ func Ask(r *verdict.Result, p *plan.Plan, s WorthSpec) ([]Worth, error) {
 	var refused []string
 	for i := range r.Cells {
 		c := &r.Cells[i]
-		if c.Workload != label || !inSeconds(c) || c.Target == c.Baseline ||
+		u := useOf(p, c)
+		if c.Workload != label || u == nil || c.Target == c.Baseline ||
 			slices.ContainsFunc(out, func(w Worth) bool { return w.Target == c.Target }) {
 			continue
 		}
 		w := Worth{Workload: label, Target: c.Target, Baseline: c.Baseline}
 		if w.Refused = noSaving(c); w.Refused == "" {
-			w.compute(c, s)
+			w.compute(c, u, s)
 		} else {
 			refused = append(refused, w.Refused)
 		}
@@ -139,34 +155,78 @@ func Ask(r *verdict.Result, p *plan.Plan, s WorthSpec) ([]Worth, error) {
 // secondsIn are the units in which a use can be timed.
 var secondsIn = map[string]float64{"s": 1, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
-// inSeconds tells whether a cell says how long a use takes.
-func inSeconds(c *verdict.Cell) bool {
-	return secondsIn[c.Unit] > 0 && c.Better == "lower" && (c.Primary || c.Metric == "seconds")
+// lanes is the parameter that says how many uses are on their way at the same time, of the kinds that tell a rate of
+// things that people wait for.
+var lanes = map[string]string{"http.get": "connections", "http.load": "connections", "http.fetch": "connections",
+	"sql.oltp": "lanes"}
+
+// use is how a cell tells what a use takes: in seconds of so many in its unit, or as a rate of so many at once.
+type use struct {
+	unit   float64 // s; 0 for a rate
+	atOnce int64
+}
+
+// useOf is how a cell tells it; nil for a cell that does not.
+func useOf(p *plan.Plan, c *verdict.Cell) *use {
+	if unit := secondsIn[c.Unit]; unit > 0 && c.Better == "lower" && (c.Primary || c.Metric == "seconds") {
+		return &use{unit: unit}
+	}
+	w, ok := p.Workload(c.Workload)
+	if !ok || !c.Primary || c.Better != "higher" || !strings.HasSuffix(c.Unit, "/s") || lanes[w.Kind] == "" {
+		return nil
+	}
+	// lanes=2x is another number in each environment, and then a use is not the same one.
+	n, err := strconv.ParseInt(w.Params[lanes[w.Kind]], 10, 64)
+	if err != nil || n < 1 {
+		return nil
+	}
+	return &use{atOnce: n}
+}
+
+// seconds is what a use takes in the cell's baseline.
+func (u *use) seconds(c *verdict.Cell) float64 {
+	if u.unit > 0 {
+		return c.BaselineCenter * u.unit
+	}
+	return float64(u.atOnce) / c.BaselineCenter
+}
+
+// preferred puts the workloads that tell what a use takes in the order of how near they are to what people wait for: a
+// command of the user's, a site under load, another page, anything else. Among equals it is the plan's order.
+func preferred(p *plan.Plan, label string) int {
+	w, _ := p.Workload(label)
+	switch {
+	case w == nil:
+		return 3
+	case w.Kind == "command":
+		return 0
+	case w.Kind == "http.load":
+		return 1
+	case strings.HasPrefix(w.Kind, "http."):
+		return 2
+	}
+	return 3
 }
 
 func worthWorkload(r *verdict.Result, p *plan.Plan, asked string) (string, error) {
-	var timed []string
+	var told []string
 	for i := range r.Cells {
-		if c := &r.Cells[i]; inSeconds(c) && c.Target != c.Baseline && !slices.Contains(timed, c.Workload) {
-			timed = append(timed, c.Workload)
+		c := &r.Cells[i]
+		if useOf(p, c) != nil && c.Target != c.Baseline && !slices.Contains(told, c.Workload) {
+			told = append(told, c.Workload)
 		}
 	}
 	switch {
-	case asked != "" && slices.Contains(timed, asked):
+	case asked != "" && slices.Contains(told, asked):
 		return asked, nil
-	case len(timed) == 0:
+	case len(told) == 0:
 		return "", errors.New("worth: no workload of this run says how long a use takes; measure the work you wait " +
-			"for with -w command:command=COMMAND")
+			"for with -w command:command=COMMAND, or a page with -w http.load")
 	case asked != "":
 		return "", fmt.Errorf("worth: no workload %q says how long a use takes; those that do: %s", asked,
-			strings.Join(timed, ", "))
+			strings.Join(told, ", "))
 	}
-	for _, label := range timed {
-		if w, ok := p.Workload(label); ok && w.Kind == "command" {
-			return label, nil
-		}
-	}
-	return timed[0], nil
+	return slices.MinFunc(told, func(a, b string) int { return preferred(p, a) - preferred(p, b) }), nil
 }
 
 // noSaving says why a cell promises no saving; "" when it does.
@@ -176,7 +236,7 @@ func noSaving(c *verdict.Cell) string {
 	case c.Verdict == record.Withheld || c.Verdict == record.Failed:
 		return fmt.Sprintf("%s has no figure to compute with (%s)", name, c.Verdict)
 	case !(c.BaselineCenter > 0):
-		return fmt.Sprintf("%s has no time in %s to compute with", name, c.Baseline)
+		return fmt.Sprintf("%s has no figure in %s to compute with", name, c.Baseline)
 	case c.Level == 0:
 		return fmt.Sprintf("%s has too few blocks for an interval", name)
 	case c.Low >= 1:
@@ -190,10 +250,13 @@ func noSaving(c *verdict.Cell) string {
 }
 
 // compute carries the ratio's interval through: the largest ratio saves least.
-func (w *Worth) compute(c *verdict.Cell, s WorthSpec) {
-	use := c.BaselineCenter * secondsIn[c.Unit]
-	w.Level, w.Use, w.Ratio = c.Level, use, Span{c.Ratio.Center, c.Low, c.High}
-	w.PerUse = Span{use * (1 - c.Ratio.Center), use * (1 - c.High), use * (1 - c.Low)}
+func (w *Worth) compute(c *verdict.Cell, u *use, s WorthSpec) {
+	w.Level, w.Use, w.Ratio = c.Level, u.seconds(c), Span{c.Ratio.Center, c.Low, c.High}
+	w.PerUse = Span{1 - c.Ratio.Center, 1 - c.High, 1 - c.Low}.times(w.Use)
+	if u.atOnce > 0 {
+		more := Span{1/c.Ratio.Center - 1, 1/c.High - 1, 1/c.Low - 1}.times(c.BaselineCenter)
+		w.Capacity = &Capacity{c.Unit, u.atOnce, c.BaselineCenter, more, more.under(s.Price.Amount)}
+	}
 	w.PerDay = w.PerUse.times(s.UsesPerDay)
 	w.PerYear = w.PerDay.times(daysInYear)
 	w.BreakEvenHourly = w.PerYear.times(1.0 / 3600).under(s.Price.Amount)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"tare/internal/judge/verdict"
+	"tare/internal/measure/workload"
+	"tare/internal/plan"
 	"tare/internal/record"
 )
 
@@ -72,6 +74,91 @@ func TestWorthOnTheFirstDay(t *testing.T) {
 		s.Price.Amount = price
 		if got, err := Ask(r, p, s); err != nil || !got[0].BreakEvenDay.Equal(s.From.AddDate(0, 0, days)) {
 			t.Errorf("%v: %+v, %v", price, got, err)
+		}
+	}
+}
+
+// rated turns the cell into a rate of a workload of that kind: the baseline's per second, and the same ratio.
+func rated(r *verdict.Result, p *plan.Plan, kind, unit string, rate float64, params workload.Params) {
+	p.Workloads[0].Kind, p.Workloads[0].Params = kind, params
+	for i := range r.Cells {
+		c := &r.Cells[i]
+		c.Kind, c.Metric, c.Unit, c.Better = kind, "rate", unit, "higher"
+		c.BaselineCenter, c.Center = rate, rate/c.Ratio.Center
+	}
+}
+
+// TestWorthOfARate asks the study's question of its web table: two connections get 400 pages a second from the free
+// product, and a page costs 0.75 of that in the other.
+func TestWorthOfARate(t *testing.T) {
+	for _, c := range []struct {
+		kind, unit string
+		params     workload.Params
+	}{
+		{"http.load", "req/s", workload.Params{"connections": "2"}},
+		{"http.get", "req/s", workload.Params{"connections": "2", "threads": "1"}},
+		{"http.fetch", "req/s", workload.Params{"connections": "2"}},
+		{"sql.oltp", "transactions/s", workload.Params{"lanes": "2"}},
+	} {
+		r, p := versus("command", []verdict.Target{machine("free", 2, 2, 0), machine("paid", 2, 2, 0)}, 100, 75)
+		r.Cells[0].Low, r.Cells[0].High = 0.7, 0.9
+		rated(r, p, c.kind, c.unit, 400, c.params)
+		answers, err := Ask(r, p, theStudy())
+		if err != nil || len(answers) != 1 || answers[0].Capacity == nil {
+			t.Fatalf("%s: %+v, %v", c.kind, answers, err)
+		}
+		w := &answers[0]
+		if w.Use != 0.005 { // two at once, 400 a second
+			t.Errorf("%s: a use takes %v s", c.kind, w.Use)
+		}
+		near(t, "per use", w.PerUse, Span{0.00125, 0.0005, 0.0015})
+		near(t, "uses", w.BreakEvenUses, Span{140 * 60 / 0.00125, 140 * 60 / 0.0015, 140 * 60 / 0.0005})
+		near(t, "more", w.Capacity.More, Span{400.0 / 3, 400/0.9 - 400, 400/0.7 - 400})
+		near(t, "price", w.Capacity.PerMore, Span{1.05, 140 / (400/0.7 - 400), 140 / (400/0.9 - 400)})
+		// The rate that the candidate was measured at is the baseline's and what it does beyond that.
+		if got := w.Capacity.Rate + w.Capacity.More.Center; math.Abs(got-r.Cells[0].Center) > 1e-9 {
+			t.Errorf("%s: %v and more are %v, and %v were measured", c.kind, w.Capacity.Rate, got, r.Cells[0].Center)
+		}
+		var out bytes.Buffer
+		if err := w.WriteText(&out, theStudy(), "on this boot", strings.ToUpper); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"PAID saves 1.25 [0.5, 1.5] ms in each use",
+			"A use takes 5.00 ms: 2 at once, and 400 " + strings.ToUpper(c.unit) +
+				" in FREE; the ratio is 0.75 [0.7, 0.9].",
+			"it is 133 [44.4, 171] " + strings.ToUpper(c.unit) + " more than the 400 " + strings.ToUpper(c.unit) +
+				" of FREE, each for 1.05 [0.817, 3.15] USD once."} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%s: %q is not in:\n%s", c.kind, want, &out)
+			}
+		}
+	}
+}
+
+// TestRatesThatAreNoUse: a rate says what a use takes only where it is known how many are on their way at once, and
+// where somebody waits for one.
+func TestRatesThatAreNoUse(t *testing.T) {
+	for _, c := range []struct {
+		name, kind, unit string
+		params           workload.Params
+		change           func(*verdict.Cell)
+	}{
+		{"another number in each environment", "sql.oltp", "transactions/s", workload.Params{"lanes": "2x"}, nil},
+		{"no connections", "http.load", "req/s", workload.Params{}, nil},
+		{"none at once", "http.load", "req/s", workload.Params{"connections": "0"}, nil},
+		{"nobody waits for a prime", "cpu.prime", "events/s", workload.Params{"threads": "2"}, nil},
+		{"the open model's own rate", "http.load", "req/s", workload.Params{"connections": "2"},
+			func(c *verdict.Cell) { c.Primary = false }},
+		{"bytes", "http.load", "MiB", workload.Params{"connections": "2"}, nil},
+	} {
+		r, p := versus("command", []verdict.Target{machine("a", 2, 2, 0), machine("b", 2, 2, 0)}, 100, 50)
+		rated(r, p, c.kind, c.unit, 400, c.params)
+		if c.change != nil {
+			c.change(&r.Cells[0])
+		}
+		got, err := Ask(r, p, theStudy())
+		if err == nil || !strings.Contains(err.Error(), "says how long a use takes") {
+			t.Errorf("%s: %+v, %v", c.name, got, err)
 		}
 	}
 }
@@ -148,19 +235,32 @@ func TestWorthQuestions(t *testing.T) {
 	}
 }
 
-// TestWorthPrefersCommands holds that the question is asked of what people wait for.
-func TestWorthPrefersCommands(t *testing.T) {
+// TestWorthPrefers holds that the question is asked of what people wait for: a command, or else a site under load, or
+// else another page, and then whatever tells a time.
+func TestWorthPrefers(t *testing.T) {
 	r, p := versus("memory.latency", []verdict.Target{machine("a", 2, 2, 0), machine("b", 2, 2, 0)}, 100, 50)
-	r2, p2 := versus("command", []verdict.Target{machine("a", 2, 2, 0), machine("b", 2, 2, 0)}, 10, 5)
-	p2.Workloads[0].Label, r2.Cells[0].Workload = "make", "make"
-	p.Workloads, r.Cells = append(p.Workloads, p2.Workloads...), append(r.Cells, r2.Cells...)
-	got, err := Ask(r, p, theStudy())
-	if err != nil || len(got) != 1 || got[0].Workload != "make" {
-		t.Errorf("%+v, %v", got, err)
+	ask := func(workload, want string) {
+		t.Helper()
+		s := theStudy()
+		s.Workload = workload
+		if got, err := Ask(r, p, s); err != nil || len(got) != 1 || got[0].Workload != want {
+			t.Errorf("asked of %q, not of %q: %+v, %v", workload, want, got, err)
+		}
 	}
-	s := theStudy()
-	s.Workload = "replay"
-	if got, err = Ask(r, p, s); err != nil || got[0].Workload != "replay" {
-		t.Errorf("%+v, %v", got, err)
+	add := func(label, kind, unit, better string) {
+		r2, p2 := versus(kind, []verdict.Target{machine("a", 2, 2, 0), machine("b", 2, 2, 0)}, 10, 5)
+		p2.Workloads[0].Label, p2.Workloads[0].Params = label, workload.Params{"connections": "2"}
+		r2.Cells[0].Workload, r2.Cells[0].Unit, r2.Cells[0].Better = label, unit, better
+		p.Workloads, r.Cells = append(p.Workloads, p2.Workloads...), append(r.Cells, r2.Cells...)
 	}
+	ask("", "replay")
+	add("a cold page", "http.cold", "ms", "lower")
+	ask("", "a cold page")
+	add("site", "http.load", "req/s", "higher")
+	add("site logged in", "http.load", "req/s", "higher")
+	ask("", "site")
+	add("make", "command", "s", "lower")
+	ask("", "make")
+	ask("site logged in", "site logged in")
+	ask("replay", "replay")
 }

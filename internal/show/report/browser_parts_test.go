@@ -50,7 +50,8 @@ func testCosts(t *testing.T, p *chromium.Tab) {
 	}
 	worth := text(p, "#paid .worth")
 	for _, want := range []string{"Is it worth 140 EUR?", "50,000 times a day", "box saves", "× 365 days",
-		"× 60 EUR an hour", "first used 2026-11-21", "vm: no answer", "nothing is saved"} {
+		"× 60 EUR an hour", "first used 2026-11-21", "vm: no answer", "nothing is saved",
+		"2 at once /", "More capacity", "Price of 1 req/s more"} {
 		if !strings.Contains(worth, want) {
 			t.Errorf("%q is not in:\n%s", want, worth)
 		}

@@ -145,6 +145,13 @@ func pageModel() *Model {
 	m := NewModel(r)
 	m.Trials, m.Plan, m.Bundle = kept.Trials, kept.Plan, "tare-20261121-0731"
 	m.Normal, m.Worth = paidFor(r, kept.Plan, "net.latency")
+	// As if the use had been told as a rate of two connections.
+	w := &m.Worth.Answers[0]
+	rate := 2 / w.Use
+	more := costper.Span{Center: rate/w.Ratio.Center - rate, Low: rate/w.Ratio.High - rate,
+		High: rate/w.Ratio.Low - rate}
+	w.Capacity = &costper.Capacity{Unit: "req/s", AtOnce: 2, Rate: rate, More: more, PerMore: costper.Span{
+		Center: 140 / more.Center, Low: 140 / more.High, High: 140 / more.Low}}
 	return m
 }
 
