@@ -3,6 +3,7 @@ package verdict
 import (
 	"fmt"
 	"math"
+	"net/netip"
 	"regexp"
 	"slices"
 	"strconv"
@@ -113,8 +114,53 @@ func isWeb(w *plan.Workload, family string) bool {
 // explained is how far apart, as a ratio, the costs of network and page may be for the one to explain the other.
 const explained = 1.1
 
-// networkFindings compares what a page costs with what the network costs. Where both ratios differ from 1 in the same
-// direction and agree within their intervals, the network is explanation enough.
+// thePeer is the far end of work that has its other end in the run's peer, on the controller's machine.
+const thePeer = "the run's peer"
+
+// webHost finds the host that a web client asks, in the text that names its pages.
+var webHost = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)https?://(?:[^/\s@]*@)?(\[[0-9a-f:.]+\]|[^/\s:'"]+)`)
+})
+
+// farEnd says across which network a web client fetches its pages, by where these come from; "" where it crosses none,
+// because the server is in the environment itself and is asked over its loopback, and where that is not known.
+func farEnd(w *plan.Workload) string {
+	text := w.Params["url"] + " " + w.Params["urls"]
+	switch w.Kind {
+	case "http.fetch":
+		return thePeer
+	case "command":
+		text = w.Params["command"]
+	}
+	found := webHost().FindStringSubmatch(text)
+	if found == nil {
+		return ""
+	}
+	host := strings.ToLower(strings.Trim(found[1], "[]"))
+	if at, err := netip.ParseAddr(host); host == "localhost" || err == nil && (at.IsLoopback() || at.IsUnspecified()) {
+		return ""
+	}
+	return host
+}
+
+// reaches tells whether a workload on the network crosses the one to that far end.
+func reaches(w *plan.Workload, far string) bool {
+	switch server := w.Params["server"]; {
+	case w.Kind == "command":
+		return slices.Contains(strings.Fields(strings.ToLower(w.Params["command"])), far)
+	case server == "":
+		return far == thePeer
+	default:
+		if at, err := netip.ParseAddrPort(server); err == nil {
+			return at.Addr().String() == far
+		}
+		return strings.Trim(server, "[]") == far
+	}
+}
+
+// networkFindings compares what a page costs with what the network costs, where the page comes over the network that
+// was measured: a client beside its server, on one loopback, learns nothing of the environment's card. Where both
+// ratios differ from 1 in the same direction and agree within their intervals, the network is explanation enough.
 func networkFindings(e *finder, _ *Result) []Finding {
 	var networks, pages []*cellBuilder
 	for _, c := range e.cells {
@@ -165,23 +211,26 @@ type explanation struct {
 func (e *finder) explanations(page *cellBuilder, networks []*cellBuilder) []explanation {
 	var all []explanation
 	var trip, stream *cellBuilder
+	asked, _ := e.Plan.Workload(page.Workload)
+	far := farEnd(asked)
 	for _, n := range networks {
-		if n.Target != page.Target || n.Baseline != page.Baseline {
+		w, _ := e.Plan.Workload(n.Workload)
+		if far == "" || n.Target != page.Target || n.Baseline != page.Baseline || !reaches(w, far) {
 			continue
 		}
 		if n.Verdict == record.Different {
 			all = append(all, explanation{[]string{n.Workload}, n.Baseline, n.Workload + " costs", n.Ratio.Center,
 				n.Low, n.High})
 		}
-		switch w, _ := e.Plan.Workload(n.Workload); {
+		switch {
 		case w.Kind == "net.rr" && w.Params["connections"] == "1" && trip == nil:
 			trip = n
 		case w.Kind == "net.stream" && w.Params["direction"] == "down" && w.Params["streams"] == "1" && stream == nil:
 			stream = n
 		}
 	}
-	if w, _ := e.Plan.Workload(page.Workload); w.Kind == "http.fetch" && trip != nil && stream != nil {
-		if size, err := unit.ParseSize(w.Params["size"]); err == nil {
+	if asked.Kind == "http.fetch" && trip != nil && stream != nil {
+		if size, err := unit.ParseSize(asked.Params["size"]); err == nil {
 			if x, ok := way(trip, stream, size); ok {
 				all = slices.Insert(all, 0, x)
 			}

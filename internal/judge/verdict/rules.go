@@ -98,9 +98,11 @@ func Rules() []Rule {
 		{Code: "server-bound", Severity: Info, Doc: "the server's CPU was the limit of a load test",
 			Needs: "the states client_cpu_share and server_cpu_share", find: serverFindings},
 		{Code: "network-explains-web", Severity: Info,
-			Doc: "the cost of a web page is the cost of the network: of a round trip and the page's bytes, or of a " +
-				"network workload", Needs: "a network workload and a web workload, both decided; for http.fetch, " +
-				"net.rr and net.stream direction=down serve best", find: networkFindings},
+			Doc: "the cost of a web page is the cost of the network it comes over: of a round trip and the page's " +
+				"bytes, or of a network workload",
+			Needs: "a network workload and a web workload with one far end, both decided: http.fetch with net.rr " +
+				"and net.stream direction=down, or a page and an iperf3 of another machine. A page of the " +
+				"environment's own server comes over its loopback", find: networkFindings},
 		{Code: "predicts-build", Severity: Info,
 			Doc:   "a file workload ranks the targets in the same order as a build does",
 			Needs: "file workloads and a build in at least 5 targets", find: predictsFindings},

@@ -146,8 +146,8 @@ var ruleScenes = map[string]struct {
 				"0.5"
 		})), []string{"server's CPU", "99 %"}},
 	"network-explains-web": {
-		two(on("net.stream"), on("http.get")).costs(map[string]float64{"net.stream vm": 1.40, "http.get vm": 1.43}),
-		two(on("net.stream"), on("http.get")).costs(map[string]float64{"net.stream vm": 1.40, "http.get vm": 1.10}),
+		two(on("net.stream"), on("http.fetch")).costs(map[string]float64{"net.stream vm": 1.40, "http.fetch vm": 1.43}),
+		two(on("net.stream"), on("http.fetch")).costs(map[string]float64{"net.stream vm": 1.40, "http.fetch vm": 1.10}),
 		[]string{"1.4", "1.43", "the rest is 1.0"}},
 	"predicts-build": {folders(false), folders(true),
 		[]string{"fs.smallfiles", "dev.compile", "1.00", "over 6 targets in vm"}},
@@ -216,6 +216,42 @@ func TestPageExplainedByItsWay(t *testing.T) {
 			t.Errorf("a page of %s that costs %v: %+v", test.size, test.cost, f)
 		case !strings.Contains(f.Text, test.says):
 			t.Errorf("a page of %s that costs %v: %s", test.size, test.cost, f.Text)
+		}
+	}
+}
+
+// TestPagesThatCrossTheNetwork holds that the network explains a page only if the page came over the network that was
+// measured. All of these cost what the network does.
+func TestPagesThatCrossTheNetwork(t *testing.T) {
+	const here, there = "server=192.0.2.1", "url=http://192.0.2.1/index.html"
+	iperf := on("command", "command=iperf3 -c 192.0.2.1 -J")
+	for _, c := range []struct {
+		name          string
+		network, page plan.Workload
+		explained     bool
+	}{
+		{"the controller's page and the peer", on("net.stream"), on("http.fetch"), true},
+		{"a page of the environment's own nginx", on("net.stream"), on("http.get"), false},
+		{"a page of the environment's own site", on("net.stream"), on("http.get", "url=stack-varnish:@front"), false},
+		{"a page on the loopback", on("net.stream"), on("http.get", "url=http://127.0.0.1:8080/"), false},
+		{"a page on the loopback of IPv6", on("net.stream"), on("http.get", "url=http://[::1]:8080/"), false},
+		{"a page on localhost", on("command", "command=iperf3 -c localhost"),
+			on("command", "command=wrk -c 2 http://localhost/"), false},
+		{"another machine's page and the peer", on("net.stream"), on("http.get", there), false},
+		{"another machine's page and its iperf3", on("net.stream", here+":5201"), on("http.get", there), true},
+		{"the same without a port", on("net.stream", here), on("http.get", there), true},
+		{"the iperf3 of a third machine", on("net.stream", "server=192.0.2.9"), on("http.get", there), false},
+		{"the controller's page and another machine's iperf3", on("net.stream", here), on("http.fetch"), false},
+		{"several pages of another machine", on("net.stream", here),
+			on("http.get", "urls=3 http://192.0.2.1:8080/a 1 /b"), true},
+		{"commands that name one machine", iperf, on("command", "command=wrk -c 2 http://192.0.2.1/"), true},
+		{"commands that name two", iperf, on("command", "command=wrk -c 2 http://192.0.2.11/"), false},
+		{"a command on the loopback", iperf, on("command", "command=ab -n 500 http://127.0.0.1/"), false},
+	} {
+		s := two(c.network, c.page)
+		s = s.costs(map[string]float64{c.network.Label + " vm": 1.40, c.page.Label + " vm": 1.43})
+		if f := finding(s.evaluate(), "network-explains-web"); (f != nil) != c.explained {
+			t.Errorf("%s: %+v", c.name, f)
 		}
 	}
 }
