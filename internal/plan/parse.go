@@ -49,7 +49,7 @@ const MostBlocks = 500
 
 // Bounds of a plan, so that no typing error asks for a year of work.
 const (
-	maxEnvironments = 32
+	maxEnvironments = 64
 	maxWorkloads    = 400
 	maxLooks        = 20
 	maxSessions     = 100

@@ -171,10 +171,19 @@ func TestSitesAreComparedAmongThemselves(t *testing.T) {
 			continue
 		}
 		rows++
-		if w.On(p.Baseline) || p.Base(w) != "box-site" || !slices.Equal(p.Bases(w), []string{"box-site", "vm-site"}) ||
-			p.AgainstIn(w, "vm-site:9p") != "vm-site" || p.AgainstIn(w, "vm-site") != "box-site" ||
-			len(w.Targets) != 5 {
+		if w.On(p.Baseline) || p.Base(w) != "box-site" || len(w.Targets) != 9 ||
+			!slices.Equal(p.Bases(w), []string{"box-site", "vm-site", "docker-site"}) {
 			t.Errorf("%s: targets %q, bases %q", w.Label, w.Targets, p.Bases(w))
+		}
+		for _, name := range w.Targets {
+			e, _ := p.Target(name)
+			beside := e.Of
+			if beside == "" {
+				beside = "box-site"
+			}
+			if e.Name != "box-site" && p.AgainstIn(w, name) != beside {
+				t.Errorf("%s: %s is compared with %s", w.Label, name, p.AgainstIn(w, name))
+			}
 		}
 		if w.Kind == "http.load" && w.Params["match"] == "" {
 			t.Errorf("%s takes an error page for a page", w.Label)
@@ -182,6 +191,34 @@ func TestSitesAreComparedAmongThemselves(t *testing.T) {
 	}
 	if rows < 3 {
 		t.Errorf("there are %d rows for sites", rows)
+	}
+}
+
+// TestDisksOnEachMount: the original's 4 KiB went to each of its mounts, past the caches, so here they go to every
+// mount of the machines that have no site of their own.
+func TestDisksOnEachMount(t *testing.T) {
+	s, _ := study.Lookup("hypervisors")
+	p := parse(t, s)
+	rows := 0
+	for i := range p.Workloads {
+		w := &p.Workloads[i]
+		if w.Params["direct"] != "true" {
+			continue
+		}
+		rows++
+		for j := range p.Targets {
+			e := &p.Targets[j]
+			// vm-e1000 is there for its card.
+			if !e.IsMount() || strings.HasSuffix(e.Of, "-site") || e.Of == "vm-e1000" {
+				continue
+			}
+			if !w.On(e.Name) || p.AgainstIn(w, e.Name) != e.Of {
+				t.Errorf("%s: %s takes part: %v, against %s", w.Label, e.Name, w.On(e.Name), p.AgainstIn(w, e.Name))
+			}
+		}
+	}
+	if rows != 2 {
+		t.Errorf("there are %d rows past the caches", rows)
 	}
 }
 
