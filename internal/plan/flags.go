@@ -87,14 +87,16 @@ func (d *draft) withFlags(f Flags, t *Tables, p *problems) (*Plan, error) {
 	if f.Seed != 0 {
 		d.Seed = f.Seed
 	}
-	named := len(d.Targets) > 0
+	named, planned := len(d.Targets) > 0, slices.Clone(d.Targets)
 	d.flagEnvironments(f.Environments, &reader{t, p})
 	if len(f.Mounts) > 0 && len(d.Targets) == 0 {
 		d.here(t, p)
 	}
 	d.ownFolders(f, &reader{t, p})
 	for _, text := range f.Mounts {
-		d.addMount(&reader{t, p}, text, pos{file: "-m " + text})
+		if !d.bringBack(planned, text) {
+			d.addMount(&reader{t, p}, text, pos{file: "-m " + text})
+		}
 	}
 	if len(f.Environments) > 0 {
 		d.forget() // not before -m has brought back mounts
@@ -185,6 +187,26 @@ func (d *draft) flagEnvironments(texts []string, r *reader) {
 	if len(d.Targets) > maxEnvironments {
 		r.p.add(pos{file: "-e"}, "%d environments are more than %d", len(d.Targets), maxEnvironments)
 	}
+}
+
+// bringBack selects a mount of the plan by its bare name, with its settings and with what it is compared with.
+func (d *draft) bringBack(planned []Target, name string) bool {
+	i := slices.IndexFunc(planned, func(e Target) bool { return e.IsMount() && e.Name == name })
+	if i < 0 {
+		return false
+	}
+	e := planned[i]
+	if parent, ok := d.Target(e.Of); !ok || parent.IsMount() {
+		return false
+	}
+	if _, ok := d.Target(name); ok {
+		return true
+	}
+	if _, ok := d.Target(e.Against); !ok {
+		e.Against = "" // it was not selected, so the baseline has to do
+	}
+	d.Targets = append(d.Targets, e)
+	return true
 }
 
 // ownFolders adds the mounts that environments given by -e have by themselves, unless -m names some in them. The

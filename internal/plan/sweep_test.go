@@ -200,6 +200,42 @@ func TestMountsOfTheCommandLine(t *testing.T) {
 	}
 }
 
+// TestAMountOfThePlanIsSelected: a bare name after -m is the plan's own mount, not another one of that kind.
+func TestAMountOfThePlanIsSelected(t *testing.T) {
+	base, err := Parse("p.yaml", []byte(`
+environments:
+  host: local
+  vm: machine
+  vm:9p: {kind: 9p, cache: loose, against: vm}
+  vm:other: {kind: 9p, against: vm:9p}
+workloads: [fs.randread]
+`), mountTables())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		environments, mounts         []string
+		targets, name, text, against string
+	}{
+		{[]string{"host", "vm"}, []string{"vm:9p"}, "host vm vm:9p", "vm:9p", "9p?cache=loose", "vm"},
+		{[]string{"host", "vm"}, []string{"vm:other"}, "host vm vm:other", "vm:other", "9p", "host"},
+		{[]string{"host", "vm"}, []string{"vm:9p", "vm:other"}, "host vm vm:9p vm:other", "vm:other", "9p", "vm:9p"},
+		{[]string{"host", "vm"}, []string{"vm:9p=9p"}, "host vm vm:9p", "vm:9p", "9p", "host"},
+		{nil, []string{"vm:9p"}, "host vm vm:9p vm:other", "vm:9p", "9p?cache=loose", "vm"},
+	} {
+		p, err := FromFlags(base, Flags{Environments: c.environments, Mounts: c.mounts}, mountTables())
+		if err != nil {
+			t.Errorf("-m %v: %v", c.mounts, err)
+			continue
+		}
+		e, _ := p.Target(c.name)
+		if got := strings.Join(names(p), " "); got != c.targets || e.Text != c.text ||
+			p.Against(c.name) != c.against {
+			t.Errorf("-m %v: %s, %+v against %s", c.mounts, got, e, p.Against(c.name))
+		}
+	}
+}
+
 func TestAMountIsComparedWithItsEnvironment(t *testing.T) {
 	src := `
 environments:
