@@ -219,13 +219,19 @@ func (d *draft) ownFolders(f Flags, r *reader) {
 	var added []string
 	keep := map[string]bool{}
 	for _, text := range f.Environments {
-		if e, ok := d.Target(text); ok {
+		var s env.Spec
+		if e, ok := d.Target(text); ok { // one that the plan names
 			keep[e.Place()] = true
-		}
-		s, err := env.ParseSpec(text)
-		e, ok := d.Target(s.Name)
-		if err != nil || !ok || e.Text != s.String() {
-			continue
+			if e.IsMount() {
+				continue
+			}
+			s = e.Spec
+		} else {
+			var err error
+			s, err = env.ParseSpec(text)
+			if e, ok := d.Target(s.Name); err != nil || !ok || e.Text != s.String() {
+				continue
+			}
 		}
 		keep[s.Name] = true
 		if slices.ContainsFunc(f.Mounts, func(m string) bool { return strings.HasPrefix(m, s.Name+":") }) ||
@@ -252,7 +258,11 @@ func (d *draft) ownFolders(f Flags, r *reader) {
 	for i := range d.Workloads {
 		w := &d.Workloads[i]
 		if slices.ContainsFunc(w.Targets, func(n string) bool { _, _, mount := env.CutMount(n); return mount }) {
-			w.Targets = append(w.Targets, added...)
+			for _, name := range added {
+				if !slices.Contains(w.Targets, name) {
+					w.Targets = append(w.Targets, name)
+				}
+			}
 		}
 	}
 }

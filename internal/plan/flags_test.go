@@ -360,8 +360,16 @@ func TestFlagsOwnFolders(t *testing.T) {
 		{Flags{Environments: []string{"p=project"}, Mounts: []string{"p:x=9p"}},
 			"host vm vm:9p p p:x; fs.randread: host vm vm:9p; cpu.prime: host vm"},
 		{Flags{Environments: []string{"vm"}}, "vm"},
+		// One that the plan names itself, by its bare name.
+		{Flags{Environments: []string{"own"}}, "own own:a own:b"},
+		{Flags{Environments: []string{"host", "own"}}, "host own own:a own:b; cpu.prime: host"},
 	} {
-		p, err := ParseWithFlags("plan.yaml", []byte(study), c.f, tables)
+		text := study
+		if slices.Contains(c.f.Environments, "own") {
+			text = strings.NewReplacer("vm: qemu,", "vm: qemu, own: project,", "'vm:9p']",
+				"'vm:9p', own]").Replace(study)
+		}
+		p, err := ParseWithFlags("plan.yaml", []byte(text), c.f, tables)
 		if err != nil {
 			t.Errorf("%+v: %v", c.f, err)
 			continue

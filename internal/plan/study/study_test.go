@@ -106,24 +106,28 @@ func TestDisksComparesImagesAndNothingElse(t *testing.T) {
 		t.Fatal("there is no study disks")
 	}
 	p := parse(t, s)
-	about := map[string]bool{"format": true, "subformat": true, "state": true, "device": true}
+	about := map[string]bool{"format": true, "subformat": true, "state": true, "device": true, "disk_type": true}
 	kinds := map[string]bool{}
 	var states []string
 	filled, ours := 0, 0
 	for _, e := range p.Targets {
+		if e.Spec.Driver == "vagrant" {
+			continue // the project's machine is taken as it is
+		}
 		size := e.Spec.Settings["size"]
 		if !e.IsMount() {
 			size = e.Spec.Settings["disk"]
 		}
-		// VirtualBox bypasses the host's page cache unless it is told otherwise, and has no word for it.
-		cache := map[bool]string{true: "", false: "none"}[e.Place() == "vb"]
+		// QEMU alone has a word for it: VirtualBox bypasses the host's page cache unless it is told otherwise.
+		cache := map[bool]string{true: "none"}[e.Place() == "vm"]
 		if size != "256MiB" || e.Spec.Settings["cache"] != cache {
 			t.Errorf("%s has %s and cache=%s", e.Name, size, e.Spec.Settings["cache"])
 		}
 		if e.Place() == "vm" {
 			ours++
 		}
-		kind := e.Place() + " "
+		kind, _, _ := strings.Cut(e.Place(), "-") // the product
+		kind += " "
 		for k, v := range e.Spec.Settings {
 			switch {
 			case about[k]:
@@ -136,7 +140,7 @@ func TestDisksComparesImagesAndNothingElse(t *testing.T) {
 				t.Errorf("%s has %s=%s, which is not about its image", e.Name, k, v)
 			}
 		}
-		for _, k := range []string{"format", "subformat", "state", "device"} {
+		for _, k := range []string{"format", "subformat", "state", "device", "disk_type"} {
 			kind += e.Spec.Settings[k] + " "
 		}
 		if kinds[kind] {
@@ -156,6 +160,24 @@ func TestDisksComparesImagesAndNothingElse(t *testing.T) {
 			w.Params["load"] == "none"
 	}) {
 		t.Error("the original's restore is missing")
+	}
+}
+
+// TestProductsAreNamed: the studies of machines and folders ask about the products that people name, where they are.
+func TestProductsAreNamed(t *testing.T) {
+	for _, name := range []string{"hypervisors", "folders", "filesystems", "disks"} {
+		s, _ := study.Lookup(name)
+		p := parse(t, s)
+		for product, driver := range map[string]string{"vb": "virtualbox", "vw": "vmware", "vagrant": "vagrant"} {
+			e, ok := p.Target(product)
+			if !ok || e.Spec.Driver != driver {
+				t.Errorf("%s has no %s", name, product)
+				continue
+			}
+			if !slices.ContainsFunc(p.Workloads, func(w plan.Workload) bool { return w.On(product) }) {
+				t.Errorf("%s measures nothing in %s", name, product)
+			}
+		}
 	}
 }
 
