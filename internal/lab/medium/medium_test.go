@@ -36,7 +36,7 @@ func TestFormatsHoldTheSame(t *testing.T) {
 	o := Options{Agents: self{}, Kernel: kernel(t), Common: true, Port: "ttyS1", Baud: 9600,
 		Scratch: "a disk", Interpreted: true, Args: []string{"loglevel=7"}}
 	sizes := map[string]int64{}
-	for _, f := range []string{"iso", "vdi", "vmdk", "vhdx"} { // a qcow2 boots there
+	for _, f := range []string{"iso", "vdi", "vmdk", "vhdx"} { // a qcow2 boots there, as two of these do
 		path := filepath.Join(dir, "medium."+f)
 		w, err := Write(t.Context(), path, o)
 		if err != nil {

@@ -138,7 +138,7 @@ func TestMediumBootsEverywhere(t *testing.T) {
 	t.Run("BIOS disk TCP", func(t *testing.T) {
 		t.Parallel()
 		address, give := loopback(t)
-		start(t, give, slices.Concat(asDisk(media(t, "qcow2"), "qcow2", "pc", "ide-hd"), withScratch(t, "ide-hd"),
+		start(t, give, slices.Concat(asDisk(media(t, "vdi"), "vdi", "pc", "ide-hd"), withScratch(t, "ide-hd"),
 			onListener())...)
 		if fs := works(t, spec("tcp:"+address)); !strings.HasPrefix(fs, "ext4 ") {
 			t.Errorf("files are on %s", fs)
@@ -166,7 +166,7 @@ func TestMediumBootsEverywhere(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		start(t, nil, slices.Concat(asDisk(media(t, "qcow2"), "qcow2", "q35", "nvme,serial=medium"),
+		start(t, nil, slices.Concat(asDisk(media(t, "vhdx"), "vhdx", "q35", "nvme,serial=medium"),
 			withScratch(t, "nvme"), []string{"-bios", firmware, "-chardev", "pipe,id=s,path=" + path,
 				"-serial", "chardev:s"})...)
 		if fs := works(t, spec(path)); !strings.HasPrefix(fs, "ext4 ") {

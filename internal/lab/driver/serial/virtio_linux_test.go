@@ -25,8 +25,8 @@ func TestVirtioPort(t *testing.T) {
 	t.Run("used", func(t *testing.T) {
 		t.Parallel()
 		path, console := filepath.Join(shared(t), "virtio"), filepath.Join(t.TempDir(), "console")
-		start(t, nil, slices.Concat(asCD(media(t, "iso")), virtio(path, guestabi.Port),
-			[]string{"-serial", "file:" + console})...)
+		start(t, nil, slices.Concat(asDisk(media(t, "qcow2"), "qcow2", "q35", "virtio-blk-pci"),
+			withScratch(t, "virtio-blk-pci"), virtio(path, guestabi.Port), []string{"-serial", "file:" + console})...)
 		await(t, "the socket", func() bool { return exists(path) })
 		for range 3 { // one controller after another
 			works(t, spec(path))
