@@ -92,7 +92,8 @@ type PeerPlacer interface {
 }
 
 // Ways lists the environments that can reach the controller's loopback.
-const Ways = "host, namespace?net=host, docker?network=host, podman?network=host and qemu?nic=virtio can"
+const Ways = "host, namespace?net=host, docker?network=host, podman?network=host, qemu?nic=virtio and " +
+	"virtualbox?nic=virtio&nic_mode=nat can"
 
 // Mounted is the result of mounting a folder in an environment. It may have failed.
 type Mounted struct {

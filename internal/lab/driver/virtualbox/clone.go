@@ -187,6 +187,7 @@ func (b *boot) makeClone(ctx context.Context, src *source) error {
 	m := &machine{session: b.session, name: "tare-" + b.RunID + "-" + filepath.Base(b.dir),
 		machines: filepath.Join(b.dir, "machines")}
 	b.vm = newVM(m, b.dir)
+	b.vm.reach = errors.New(b.Name + " is a clone, with the network of the machine that it was made from")
 	b.op, b.remedy = "clone the machine", "the evidence is VBoxManage's output; "+spaceRemedy
 	argv := []string{"clonevm", src.info["UUID"], "--snapshot", src.snapshot, "--options", "link", "--name", m.name,
 		"--register", "--basefolder", m.inside(m.machines)}

@@ -60,20 +60,21 @@ func (u *user) do(args ...string) {
 	}
 }
 
-// makeMachine makes a machine with a disk and a medium, without a snapshot.
-func (u *user) makeMachine(iso string) {
+// makeMachine makes a machine with a disk, without a snapshot. It boots from that disk if it is given, a VDI.
+func (u *user) makeMachine(vdi string) {
 	u.t.Helper()
 	u.do("createvm", "--name", theirs, "--ostype", "Linux_64", "--register", "--basefolder",
 		u.inside(filepath.Join(u.dir, "VirtualBox VMs")))
 	u.do("modifyvm", theirs, "--memory", "160", "--cpus", "1", "--graphicscontroller", none, "--audio-enabled", "off",
-		"--nic1", none, "--boot1", "dvd", "--boot2", none, "--boot3", none, "--boot4", none, "--ioapic", "on",
+		"--nic1", none, "--boot1", "disk", "--boot2", none, "--boot3", none, "--boot4", none, "--ioapic", "on",
 		"--vm-execution-engine", interpreter)
 	u.do("storagectl", theirs, "--name", "ide", "--add", "ide")
-	u.addDisk("own", 0)
-	if iso != "" {
-		u.do("storageattach", theirs, "--storagectl", "ide", "--port", "1", "--device", "1", "--type", "dvddrive",
-			"--medium", u.inside(iso))
+	if vdi == "" {
+		u.addDisk("own", 0)
+		return
 	}
+	u.do("storageattach", theirs, "--storagectl", "ide", "--port", "0", "--device", "0", "--type", "hdd", "--medium",
+		u.inside(vdi))
 }
 
 func (u *user) addDisk(called string, port int, more ...string) {
@@ -199,7 +200,6 @@ func (u *user) addPanic() {
 	u.do("convertfromraw", u.inside(raw), disk, "--format", "VDI")
 	u.do("storageattach", theirs, "--storagectl", "ide", "--port", "0", "--device", "0", "--type", "hdd", "--medium",
 		disk)
-	u.modify("--boot1", "disk")
 }
 
 // tmpfs mounts a small file system.
@@ -222,7 +222,8 @@ func (u *user) modify(args ...string) {
 	u.do(append([]string{"modifyvm", theirs}, args...)...)
 }
 
-// TestClone boots a linked clone of a machine that runs, from a snapshot that is not the current one.
+// TestClone boots a linked clone of a machine that runs, from a snapshot that is not the current one. What it boots is
+// the medium as a disk: a VDI, as `tare guest media` writes it.
 func TestClone(t *testing.T) {
 	need(t)
 	u, dir := newUser(t), onDisk(t)
@@ -230,12 +231,12 @@ func TestClone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	iso := filepath.Join(u.dir, "tare.iso")
-	if _, err := medium.Write(t.Context(), iso, medium.Options{Format: "iso", Kernel: kernels[0],
+	vdi := filepath.Join(u.dir, "tare.vdi")
+	if _, err := medium.Write(t.Context(), vdi, medium.Options{Format: "vdi", Kernel: kernels[0],
 		Agents: agenttest.Store(t), Interpreted: true}); err != nil {
 		t.Fatal(err)
 	}
-	u.makeMachine(iso)
+	u.makeMachine(vdi)
 	u.do("snapshot", theirs, "take", "first")
 	u.modify("--memory", "256")
 	u.do("snapshot", theirs, "take", "second")

@@ -91,6 +91,9 @@ func (c *config) hardware(major int) []string {
 		a = append(a, "--nic1", none)
 	} else {
 		a = append(a, "--nic1", c.nicMode, "--nic-type1", c.nic)
+		if c.nicMode == nat && major >= 7 { // before that it always was
+			a = append(a, "--nat-localhostreachable1", "on")
+		}
 	}
 	if c.engine != byDefault {
 		a = append(a, "--vm-execution-engine", map[string]string{"hwvirt": "hm", interpreter: interpreter}[c.engine])

@@ -177,6 +177,9 @@ func (b *boot) modules() []string {
 	if len(b.shares()) > 0 || b.config.modules != "" {
 		names = append(names, "vboxguest", "vboxsf")
 	}
+	if b.config.nicMode == nat {
+		names = append(names, cards()[b.config.nic]...)
+	}
 	return names
 }
 
@@ -220,6 +223,9 @@ func (b *boot) writeMedium(ctx context.Context) (err error) {
 		Interpreted: b.config.engine == interpreter}
 	if d := b.scratch(); d != nil {
 		o.Scratch = guestabi.ByLabel + d.label
+	}
+	if b.config.reach == nil {
+		o.Args = append(o.Args, guestabi.NetworkArg)
 	}
 	b.written, err = medium.Write(ctx, b.iso(), o)
 	maps.Copy(b.extra, b.written.Facts)
@@ -286,6 +292,7 @@ func (b *boot) assemble(ctx context.Context) error {
 		disks:    b.disks(),
 		machines: filepath.Join(b.dir, "machines")}
 	b.vm = newVM(m, b.dir)
+	b.vm.reach = b.config.reach
 	var err error
 	b.vm.facts.Command, err = m.register(ctx, &b.config, b.major(), b.shares())
 	return err

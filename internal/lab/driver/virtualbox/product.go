@@ -100,8 +100,13 @@ func (p product) outside(path string) string { return filepath.Join(p.root, path
 
 // driverLoaded tells whether VirtualBox's own kernel driver is there. On other systems only a start tells.
 func driverLoaded() bool {
-	return runtime.GOOS != "linux" || exists("/dev/vboxdrv")
+	return runtime.GOOS != "linux" || exists(driverDevice)
 }
+
+const vboxdrv = "/dev/vboxdrv"
+
+// driverDevice is for tests.
+var driverDevice = vboxdrv
 
 // version asks for the release: "7.2.22_Debianr12345".
 func (s *session) version(ctx context.Context) (string, error) {
@@ -182,7 +187,7 @@ func probe(ctx context.Context) env.Status {
 }
 
 const (
-	noDriver     = "VirtualBox's kernel driver is not loaded (there is no /dev/vboxdrv)"
+	noDriver     = "VirtualBox's kernel driver is not loaded (there is no " + vboxdrv + ")"
 	driverRemedy = "load it: modprobe vboxdrv, or /sbin/vboxconfig builds it; engine=interpreter does " +
 		"without, with one CPU and about 100 times slower"
 )

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -35,6 +36,35 @@ func TestUnfitProgram(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestNoProgram: VBoxManage is nowhere. The error says so before anything is made, for a machine of tare's and for one
+// of the user's.
+func TestNoProgram(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("machines are made on x86-64 only")
+	}
+	t.Setenv(rootVar, "")
+	t.Setenv("PATH", t.TempDir())
+	usual := programFolders
+	programFolders = []string{t.TempDir()}
+	t.Cleanup(func() { programFolders = usual })
+	if s := probe(t.Context()); s.OK || s.Detail != "VBoxManage is not installed" || s.Remedy != installRemedy {
+		t.Errorf("%+v", s)
+	}
+	for _, arg := range []string{"", "NAME"} {
+		dir := t.TempDir()
+		o := env.Options{Spec: env.Spec{Name: "vb", Driver: name, Arg: arg}, RunID: "none", Dir: dir}
+		_, err := driver{}.Open(t.Context(), o)
+		x, ok := errors.AsType[*env.OpenError](err)
+		if !ok || x.Op != "find VirtualBox" || !strings.Contains(err.Error(), "VBoxManage is not installed") ||
+			x.Remedy != installRemedy {
+			t.Errorf("%q: %v", arg, err)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("left behind: %v, %v", left, err)
+		}
 	}
 }
 

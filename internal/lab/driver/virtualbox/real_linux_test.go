@@ -59,6 +59,11 @@ func small(pairs ...string) env.Spec {
 		pairs...)...)
 }
 
+// withCard is a machine with everything that needs no other boot, so that tests may share its saved state.
+func withCard() env.Spec {
+	return small("modules", os.Getenv(modulesVar), "nic", "virtio", "nic_mode", nat)
+}
+
 func mount(kind, as string, pairs ...string) env.Spec {
 	s := spec(pairs...)
 	s.Name, s.Driver = as, kind
@@ -76,7 +81,7 @@ func TestContract(t *testing.T) {
 		impossible = append(impossible, spec("engine", "hwvirt"))
 	}
 	envtest.Run(t, driver{}, envtest.Options{
-		Spec: small("modules", os.Getenv(modulesVar)), OS: "linux", Arch: "amd64", Patience: 15 * time.Minute,
+		Spec: withCard(), OS: "linux", Arch: "amd64", Patience: 15 * time.Minute,
 		Work:        2000,
 		CancelAfter: []time.Duration{0, 100 * time.Millisecond, 2 * time.Second},
 		// Without disks it is the same machine as without mounts, and goes on from the same saved state.
@@ -202,6 +207,105 @@ func checkSSH(t *testing.T, v *vm, o env.Options) {
 	}
 }
 
+// checkNetwork checks that work on the network reaches this machine by the card and VirtualBox's NAT.
+func checkNetwork(t *testing.T, v *vm, o env.Options) {
+	t.Helper()
+	conn, err := deploy.Attach(t.Context(), v, o.RunID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	envtest.BriefNetwork(t, v, conn, o.Agents)
+	if err := conn.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// openSecond opens a machine that does not boot, but goes on from the saved state of one that did. If another test has
+// not left that state, it opens two.
+func openSecond(t *testing.T, o env.Options) *vm {
+	t.Helper()
+	for again := false; ; again = true {
+		e, err := driver{}.Open(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := e.Facts().Extra
+		if f["virtualbox.resumed"] == "" {
+			t.Errorf("its state was not saved: %v", f)
+		}
+		if f["boot_ms"] == "" && f["resume_ms"] != "" {
+			t.Logf("it went on in %s ms", f["resume_ms"])
+			return e.(*vm)
+		}
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+		if again {
+			t.Fatalf("the second machine booted, too: %v", f)
+		}
+	}
+}
+
+// TestEngineWithoutDriver asks for the processor where VirtualBox's kernel driver is not loaded. The error says what
+// works without. It comes before VirtualBox is asked anything.
+func TestEngineWithoutDriver(t *testing.T) {
+	t.Setenv(rootVar, "")
+	standIn(t, "exit 1")
+	driverDevice = filepath.Join(t.TempDir(), "vboxdrv")
+	t.Cleanup(func() { driverDevice = vboxdrv })
+	_, err := driver{}.Open(t.Context(), env.Options{Spec: spec("engine", "hwvirt"), RunID: "engine", Dir: t.TempDir()})
+	x, ok := errors.AsType[*env.OpenError](err)
+	if !ok || !strings.Contains(err.Error(), "kernel driver is not loaded") ||
+		!strings.Contains(x.Remedy, "modprobe vboxdrv") ||
+		!strings.Contains(x.Remedy, "engine=interpreter does without, with one CPU") {
+		t.Errorf("%v, remedy %+v", err, x)
+	}
+	s := spec()
+	if c, err := parse(&s); err != nil || c.engine != interpreter || !c.fallback {
+		t.Errorf("without a word about it, the engine is %q, %v", c.engine, err)
+	}
+}
+
+// TestTwoRoots has machines of VirtualBox in two root directories at the same time, as targets of one run. The second
+// is a copy of the first: Debian has one release. So what is shown is that each machine says which root and release it
+// is of, not what differs between releases.
+func TestTwoRoots(t *testing.T) {
+	need(t)
+	dir := onDisk(t)
+	second := filepath.Join(dir, "second")
+	if _, err := proc.Run(t.Context(), nil, "cp", "-al", os.Getenv(rootVar), second); err != nil {
+		os.RemoveAll(second) // it is another file system
+		if _, err := proc.Run(t.Context(), nil, "cp", "-a", os.Getenv(rootVar), second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	versions := map[string]string{}
+	for _, root := range []string{os.Getenv(rootVar), second} {
+		s := withCard() // the first one's state may be there
+		s.Settings["root"], s.Settings["boot"] = root, "20m"
+		if root == second {
+			s.Settings["saved"] = "off" // no other test has this root
+		}
+		e, err := driver{}.Open(t.Context(), env.Options{Spec: s, RunID: "roots", Dir: dir,
+			Agents: agenttest.Store(t), Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		f := e.Facts()
+		if f.Settings["root"] != root {
+			t.Errorf("%s: the facts have root %q", root, f.Settings["root"])
+		}
+		versions[root] = f.Extra["virtualbox.version"]
+		if err := checkVersion(versions[root]); err != nil {
+			t.Errorf("%s: %v", root, err)
+		}
+	}
+	if versions[second] != versions[os.Getenv(rootVar)] {
+		t.Errorf("a copy has another release: %v", versions)
+	}
+}
+
 // checkDirect checks that direct I/O on a new file in the shared folder is refused, and the guest lives on.
 func checkDirect(t *testing.T, v *vm, conn *deploy.Conn) {
 	t.Helper()
@@ -224,15 +328,12 @@ func checkDirect(t *testing.T, v *vm, conn *deploy.Conn) {
 // TestExisting meets a machine that another VirtualBox session has made, on its serial line, and leaves it running.
 func TestExisting(t *testing.T) {
 	need(t)
-	o := env.Options{Spec: small("modules", os.Getenv(modulesVar)), RunID: "existing", Dir: onDisk(t),
+	o := env.Options{Spec: withCard(), RunID: "existing", Dir: onDisk(t),
 		Mounts: []env.Spec{mount(kindVboxsf, "share")}, Agents: agenttest.Store(t), Log: slog.New(slog.DiscardHandler)}
-	e, err := driver{}.Open(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.Close()
-	v := e.(*vm)
+	v := openSecond(t, o)
+	defer v.Close()
 	checkCold(t, v)
+	checkNetwork(t, v, o)
 	if err := v.wire.HangUp(); err != nil { // this end of the line is the other's now
 		t.Fatal(err)
 	}

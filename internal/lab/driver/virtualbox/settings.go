@@ -45,6 +45,7 @@ type config struct {
 	memory                      int64 // bytes, a multiple of MiB
 	paravirt, chipset, firmware string
 	nic, nicMode                string
+	reach                       error // why the guest does not reach this machine's loopback
 	disk                        int64 // bytes; 0: no scratch disk
 	drive                       drive // of the scratch disk
 	nestedPaging, largePages    string
@@ -104,11 +105,10 @@ func settings() []env.Setting {
 			"ich9")},
 		{Name: "firmware", Default: "bios", Doc: "The machine's firmware: bios or efi.", Check: env.OneOf("bios",
 			"efi")},
-		{Name: "nic", Default: none, Doc: "Network card: none, 82540EM, 82545EM, Am79C973 or virtio; no workload " +
-			"uses it.",
-			Check: env.OneOf(none, "82540EM", "82545EM", "Am79C973", "virtio")},
-		{Name: "nic_mode", Default: "null", Doc: "What the card is connected to: null or nat.", Check: env.OneOf("null",
-			"nat")},
+		{Name: "nic", Default: none, Doc: "Network card: none, 82540EM, 82545EM, Am79C973 or virtio.",
+			Check: env.OneOf(cardNames()...)},
+		{Name: "nic_mode", Default: "null", Doc: "What the card is connected to: null, nothing; or nat, by which the " +
+			"guest reaches this machine.", Check: env.OneOf("null", nat)},
 		{Name: "nested_paging", Default: byDefault, Doc: "The processor's nested page tables: on, off or default.",
 			Check: env.OneOf(byDefault, "on", "off")},
 		{Name: "large_pages", Default: byDefault, Doc: "Large pages for the guest's memory: on, off or default.",
@@ -158,6 +158,7 @@ func parse(s *env.Spec) (config, error) {
 	c.boot, _ = limits.ParseBoot(c.shown["boot"])
 	c.paravirt, c.chipset, c.firmware = c.shown["paravirt"], c.shown["chipset"], c.shown["firmware"]
 	c.nic, c.nicMode = c.shown["nic"], c.shown["nic_mode"]
+	c.reach = reach(s.Name, c.nic, c.nicMode)
 	c.nestedPaging, c.largePages = c.shown["nested_paging"], c.shown["large_pages"]
 	c.kernel, c.modules, c.saved = c.shown["kernel"], c.shown["modules"], c.shown["saved"] == "on"
 	for _, d := range slices.Concat(cloneSettings(), sshSettings()) {

@@ -37,6 +37,7 @@ type vm struct {
 	end     context.CancelFunc
 	process *proc.Stream // VBoxHeadless
 	resumed bool         // it has gone on from a saved state
+	reach   error        // why the guest does not reach this machine's loopback
 
 	wire wired.Line
 
