@@ -88,7 +88,6 @@ func TestNetworksOfTheRunsOwn(t *testing.T) {
 		{netTap, "", microvm.Cloud}, {netBridge, "e1000", microvm.Generic}, {netMacvtap, "virtio", microvm.Cloud},
 	} {
 		t.Run(c.net, func(t *testing.T) {
-			t.Parallel()
 			needBeside(t, "amd64", c.kernel) // the turn is the whole test's
 			before := outside(t)
 			s := spec("arch", "x86_64", "accel", "tcg", "disk", "none", "memory", "256MiB", "kernel", c.kernel, "net",
