@@ -320,7 +320,7 @@ func TestCleanAfterKill(t *testing.T) {
 // TestCancelledScratch stops the opening while Vagrant is at work: nothing is left.
 func TestCancelledScratch(t *testing.T) {
 	y := docker(t)
-	for after := time.Second; after <= 4*time.Second; after += 500 * time.Millisecond {
+	for after := time.Second; after <= 4*time.Second; after += time.Second {
 		ctx, cancel := context.WithTimeout(t.Context(), after)
 		e, err := driver{}.Open(ctx, options(t, y.scratchSpec()))
 		cancel()

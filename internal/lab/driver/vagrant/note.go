@@ -25,6 +25,7 @@ type note struct {
 	// Provider is that of a scratch machine; empty if Vagrant chooses.
 	Provider string `json:"provider,omitempty"`
 	dir      string
+	stopped  bool // Vagrant was, while it made the machine
 }
 
 const (
@@ -130,7 +131,11 @@ func (n *note) unknown(ctx context.Context) error {
 		return string(out), err
 	}
 	// Docker still makes what a client that was stopped has asked for.
-	for end := time.Now().Add(dockerTime); ; time.Sleep(dockerTime / 10) {
+	end := time.Now()
+	if n.stopped {
+		end = end.Add(dockerTime)
+	}
+	for ; ; time.Sleep(dockerTime / 50) {
 		out, err := docker("ps", "--all", "--quiet", "--no-trunc", "--filter", "name=^/"+filepath.Base(n.dir)+"_")
 		if err != nil {
 			return nil // no Docker that answers, and so none that made anything
@@ -146,8 +151,8 @@ func (n *note) unknown(ctx context.Context) error {
 	}
 }
 
-// dockerTime is how long after its client's end Docker may still make a container.
-const dockerTime = 2 * time.Second
+// dockerTime is how long after its client's end Docker may still make a container, on a busy machine.
+const dockerTime = 10 * time.Second
 
 func (n *note) String() string {
 	what := "vagrant machine"

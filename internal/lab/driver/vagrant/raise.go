@@ -64,6 +64,7 @@ func (m *machine) raiseScratch(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
+		m.note.stopped = ctx.Err() != nil
 		failed := explained(m.opts.Name, "bring the machine up", err, "")
 		c, ok := errors.AsType[*complaint](err)
 		if ctx.Err() != nil || !ok || len(m.scratch.folders) == 0 {
