@@ -320,7 +320,8 @@ func TestCleanAfterKill(t *testing.T) {
 // TestCancelledScratch stops the opening while Vagrant is at work: nothing is left.
 func TestCancelledScratch(t *testing.T) {
 	y := docker(t)
-	for after := time.Second; after <= 4*time.Second; after += time.Second {
+	for _, after := range []time.Duration{time.Second, 2300 * time.Millisecond, 2700 * time.Millisecond,
+		4 * time.Second} {
 		ctx, cancel := context.WithTimeout(t.Context(), after)
 		e, err := driver{}.Open(ctx, options(t, y.scratchSpec()))
 		cancel()

@@ -102,12 +102,15 @@ func (n *note) undo(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, undoTime)
 	defer cancel()
 	if _, err := os.Stat(n.Project); err == nil && len(n.Undo) > 0 {
-		if n.madeNothing() {
-			if err := n.unknown(ctx); err != nil {
+		if !n.madeNothing() {
+			if _, err := (&tool{dir: n.Project, own: n.own(), set: n.Set}).run(ctx, n.Undo...); err != nil {
 				return err
 			}
-		} else if _, err := (&tool{dir: n.Project, own: n.own(), set: n.Set}).run(ctx, n.Undo...); err != nil {
-			return err
+		}
+		if n.own() {
+			if err := n.forgotten(ctx); err != nil {
+				return err
+			}
 		}
 	}
 	return os.RemoveAll(n.dir)
@@ -118,9 +121,10 @@ func (n *note) madeNothing() bool {
 	return n.own() && len((&project{data: filepath.Join(n.dir, dataFolder)}).machines()) == 0
 }
 
-// unknown removes containers that Vagrant knows nothing of: it was stopped after it had asked Docker for one, and
-// before it wrote down which. Vagrant's names begin with the project's folder, which is no other run's.
-func (n *note) unknown(ctx context.Context) error {
+// forgotten removes containers that Vagrant has left. It was stopped after it had asked Docker for one, and before it
+// wrote down which; or it wrote that down, and did not find the container a moment later. Vagrant's names begin with
+// the project's folder, which is no other run's.
+func (n *note) forgotten(ctx context.Context) error {
 	if _, err := proc.LookPath("docker"); err != nil || n.Provider != "" && n.Provider != "docker" {
 		return nil
 	}
