@@ -111,7 +111,8 @@ func Open(t Test) (*Client, error) {
 	// iperf3 -s closes its port between two tests, and may not be done with the last one.
 	for end := time.Now().Add(min(between, t.Patience)); ; time.Sleep(between / 40) {
 		c, err := open(t, at, text)
-		if c != nil || time.Now().After(end) || !errors.Is(err, errNobody) && !errors.Is(err, errDenied) {
+		if c != nil || time.Now().After(end) || !errors.Is(err, errNobody) && !errors.Is(err, errDenied) &&
+			!errors.Is(err, errClosed) {
 			return c, err
 		}
 	}
@@ -142,10 +143,13 @@ func (c *Client) open() (err error) {
 	if err := sock.NoDelay(c.control); err != nil {
 		return err
 	}
-	if err := sock.WriteFull(c.control, c.cookie[:]); err != nil {
-		return err
+	if err = sock.WriteFull(c.control, c.cookie[:]); err == nil {
+		err = c.await(ParamExchange)
 	}
-	if err := c.await(ParamExchange); err != nil {
+	if errors.Is(err, io.EOF) || sock.Broken(err) {
+		return errClosed // as a server does with whom waits at its port when a test ends
+	}
+	if err != nil {
 		return err
 	}
 	p := Params{TCP: !t.UDP, UDP: t.UDP, Streams: float64(t.Streams), Block: float64(t.Block), PacingTimer: 1000,
@@ -575,6 +579,8 @@ func (e errSaid) Error() string { return e.what }
 // What may be otherwise a moment later.
 var (
 	errNobody = errSaid{"no iperf3 server listens there: start one with iperf3 -s, or tare net serve"}
+	errClosed = errSaid{"it closed the connection before the test: it has ended, refuses this client, or the network " +
+		"in between failed"}
 	errDenied = errSaid{"it refuses: it is busy with another test, or does not serve this client"}
 )
 
