@@ -22,7 +22,7 @@ import (
 // there are two pipes for each connection, of which one takes requests.
 type mux struct {
 	*lane
-	library http2.Library
+	frames  http2.Library
 	streams int
 	known   http2.Memo
 	at      []*pipe // which takes requests, by connection
@@ -56,7 +56,7 @@ type speaker struct{ http2.Library }
 
 // lane makes the connections of a lane.
 func (s speaker) lane(l *lane, connections int) multiplexer {
-	m := &mux{library: s.Library, lane: l, streams: l.streams, known: s.Memo(), at: make([]*pipe, connections),
+	m := &mux{frames: s.Library, lane: l, streams: l.streams, known: s.Memo(), at: make([]*pipe, connections),
 		pipes: make([]pipe, 2*connections)}
 	for i := range m.pipes {
 		m.pipes[i] = pipe{m: m, i: i, fd: -1}
@@ -96,7 +96,7 @@ func (m *mux) ask(i int) error {
 	r := c.hop.two
 	if r == nil { // of a redirect, which belongs to this lane only
 		var err error
-		if r, err = translate(m.library, m.scheme, c.hop.bytes); err != nil {
+		if r, err = translate(m.frames, m.scheme, c.hop.bytes); err != nil {
 			return m.in(c, err)
 		}
 		c.hop.two = r
@@ -123,7 +123,7 @@ func (m *mux) open(p *pipe) error {
 	}
 	p.fd, p.served, p.leaves, p.writes = fd, false, false, false
 	if p.session == nil {
-		p.session = m.library.Session(p, m.streams, m.known)
+		p.session = m.frames.Session(p, m.streams, m.known)
 	} else {
 		p.session.Reset()
 	}
