@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"tare/internal/lab/env"
+	"tare/internal/measure/workload"
+	"tare/internal/suggest"
 )
 
 // checkReach holds that work on the network has a way from each of its targets to the run's peer, as far as the
@@ -14,6 +16,10 @@ func (d *draft) checkReach(t *Tables, p *problems) {
 		w := &d.Workloads[i]
 		k := t.kind(w.Kind)
 		if k == nil || !k.NeedsPeer(w.Params) {
+			continue
+		}
+		if to := w.Params[workload.ToParam]; to != "" {
+			d.checkOtherEnd(i, to, p)
 			continue
 		}
 		var ways []string
@@ -40,6 +46,24 @@ func (d *draft) checkReach(t *Tables, p *problems) {
 			w.Targets = ways
 		}
 	}
+}
+
+// checkOtherEnd holds that the other end of a workload is an environment of the plan.
+func (d *draft) checkOtherEnd(i int, to string, p *problems) {
+	if e, ok := d.Target(to); !ok || e.IsMount() {
+		p.add(d.place(d.targetsAt, i), "%s: to: there is no environment %s in the plan%s", d.Workloads[i].Kind,
+			quote(to), suggest.MeantOrAll(to, d.environments(), "there are:"))
+	}
+}
+
+// environments are the names of the plan's environments.
+func (d *draft) environments() (names []string) {
+	for i := range d.Targets {
+		if !d.Targets[i].IsMount() {
+			names = append(names, d.Targets[i].Name)
+		}
+	}
+	return names
 }
 
 // environmentsOf are the environments among a workload's targets.

@@ -70,3 +70,20 @@ func TestWorkOnTheNetworkNeedsAWay(t *testing.T) {
 		}
 	}
 }
+
+func TestOtherEndIsAnEnvironmentOfThePlan(t *testing.T) {
+	tables := reachTables()
+	i := slices.IndexFunc(tables.Kinds, func(k workload.Kind) bool { return k.Name == "net.rr" })
+	tables.Kinds[i].Params = []workload.Param{{Name: workload.ToParam, Type: workload.Text}}
+	for src, want := range map[string]string{
+		// Neither of them reaches the loopback of this machine, and neither has to.
+		"environments: {a: 'ssh:a', b: 'ssh:b'}\nworkloads: [{kind: net.rr, to: b}]": "",
+		"environments: {a: 'ssh:a', box: 'ssh:b'}\nworkloads: [{kind: net.rr, to: bok}]": "to: there is no environment " +
+			"bok in the plan; did you mean box?",
+	} {
+		_, err := Parse("plan.yaml", []byte(src), tables)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s\n%v, want %q", src, err, want)
+		}
+	}
+}

@@ -5,10 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"runtime"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -72,7 +69,7 @@ func (p *Peer) start(ctx context.Context) error {
 	told := make(chan answer, 1)
 	go func() {
 		p.said = bufio.NewReaderSize(stream, 4096)
-		port, err := askPeer(stream, p.said, p.token)
+		port, err := netpeer.Ask(stream, p.said, p.token)
 		told <- answer{port, err}
 	}()
 	ctx, cancel := proc.WithPatience(ctx, peerTime)
@@ -108,7 +105,7 @@ func (p *Peer) At(ctx context.Context, at netpeer.Place) (port int, token string
 	if stream == nil {
 		return 0, "", errors.New("the peer has ended")
 	}
-	if port, err = askPeer(stream, p.said, at.Text()); err != nil {
+	if port, err = netpeer.Ask(stream, p.said, at.Text()); err != nil {
 		return 0, "", fmt.Errorf("have the peer on this machine listen at %s: %w", at.Address, err)
 	}
 	if p.ports == nil {
@@ -116,25 +113,6 @@ func (p *Peer) At(ctx context.Context, at netpeer.Place) (port int, token string
 	}
 	p.ports[at] = port
 	return port, p.token, nil
-}
-
-// askPeer tells a peer its token, which is never an argument, or a place, and reads the port that it listens on.
-func askPeer(peer io.Writer, said *bufio.Reader, what string) (int, error) {
-	if _, err := fmt.Fprintln(peer, what); err != nil {
-		return 0, fmt.Errorf("tell it: %w", err)
-	}
-	line, err := said.ReadSlice('\n')
-	if err != nil {
-		return 0, fmt.Errorf("read the port: %w", err)
-	}
-	if why, failed := strings.CutPrefix(string(line), "! "); failed {
-		return 0, errors.New(strings.TrimSpace(why))
-	}
-	port, err := strconv.ParseUint(strings.TrimSpace(string(line)), 10, 16)
-	if err != nil {
-		return 0, fmt.Errorf("read the port: %q is not a port number", line)
-	}
-	return int(port), nil
 }
 
 // Pid is the peer's process id; 0 if it does not run.

@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"tare/internal/measure/guestabi"
+	"tare/internal/measure/netpeer"
 	"tare/internal/measure/sysinfo"
 	"tare/internal/measure/wire"
 	"tare/internal/record"
+	"tare/internal/sys/proc"
 )
 
 // Options say how an agent works.
@@ -21,8 +23,8 @@ type Options struct {
 	// Dir is an existing directory below which the agent makes its own; empty means the system's for temporary files.
 	Dir string
 	// Worker is the command line of a worker; empty means this program with the role "worker". Service is the command
-	// line of a service.
-	Worker, Service []string
+	// line of a service, Peer that of a peer.
+	Worker, Service, Peer []string
 	// Reap says that every child of this process was left by a worker and may be killed and collected once the worker
 	// is gone. For PID 1 this is always true.
 	Reap bool
@@ -60,10 +62,16 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) (err err
 	if len(a.Service) == 0 {
 		a.Service = []string{self, roleService}
 	}
+	if len(a.Peer) == 0 {
+		a.Peer = []string{self, netpeer.Role}
+	}
 	defer func() {
 		tidy, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidyTime)
 		defer cancel()
 		a.endServices(tidy)
+		if a.other != nil {
+			a.other.Close()
+		}
 		err = errors.Join(err, a.probes.close(tidy))
 		for _, r := range a.workdirs {
 			if e := r.removeAll(tidy); e != nil {
@@ -126,6 +134,8 @@ type server struct {
 	mounts   mounts
 	probes   probes
 	services services
+	other    *proc.Stream // a peer; nil if none was asked for
+	places   string       // its addresses
 	welcome  bool
 	leaving  bool
 	byeTrial uint32
@@ -182,6 +192,8 @@ func (a *server) serve(ctx context.Context, f wire.Frame) error {
 		return a.ledger(ctx, f)
 	case wire.TypeFile:
 		return a.file(ctx, f)
+	case wire.TypePeer:
+		return a.peer(ctx, f)
 	case wire.TypeCancel:
 		return nil // it crossed with the result of its trial
 	case wire.TypeBye:

@@ -261,7 +261,9 @@ func (s *service) kill() {
 // reap ends what a service left running. No worker is alive.
 func (a *server) reap() {
 	if a.Reap {
-		endOrphans(func(pid int) bool { return a.mounts.serves(pid) || a.services.serve(pid) })
+		endOrphans(func(pid int) bool {
+			return a.mounts.serves(pid) || a.services.serve(pid) || a.other != nil && a.other.Pid() == pid
+		})
 	}
 }
 

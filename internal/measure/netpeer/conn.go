@@ -12,12 +12,13 @@ import (
 
 // Dialer makes connections of one kind to a peer. The zero value is not usable.
 type Dialer struct {
-	to    sock.Address
-	text  string
-	hello []byte
-	op    Op
-	size  int
-	stall time.Duration
+	to     sock.Address
+	text   string
+	hello  []byte
+	op     Op
+	size   int
+	stall  time.Duration
+	within time.Duration // for a connect
 }
 
 // NewDialer reads an address, such as 10.0.2.2:41234, and a token.
@@ -34,7 +35,24 @@ func NewDialer(address, token string, op Op, size int) (*Dialer, error) {
 	if _, err := parseHello(h.pack()); err != nil {
 		return nil, fmt.Errorf("a size of %d bytes: %w", size, err)
 	}
-	return &Dialer{to: to, text: address, hello: h.pack(), op: op, size: size, stall: stallTime}, nil
+	return &Dialer{to: to, text: address, hello: h.pack(), op: op, size: size, stall: stallTime,
+		within: connectTime}, nil
+}
+
+// Reached returns the first of some addresses that leads from here to the peer that knows a token.
+func Reached(addresses []string, token string) (string, error) {
+	err := errors.New("the peer has no address")
+	for _, address := range addresses {
+		var d *Dialer
+		if d, err = NewDialer(address, token, Touch, 0); err == nil {
+			d.within, d.stall = nearTime, nearTime
+			err = d.Touch()
+		}
+		if err == nil {
+			return address, nil
+		}
+	}
+	return "", err
 }
 
 // Conn is an accepted connection to a peer. It is used by one thread at a time, which waits in the kernel.
@@ -80,7 +98,7 @@ func (d *Dialer) dial() (sock.FD, error) {
 }
 
 func (d *Dialer) greet(fd sock.FD) error {
-	if err := sock.Connect(fd, &d.to, connectTime); err != nil {
+	if err := sock.Connect(fd, &d.to, d.within); err != nil {
 		return d.unconnected(err)
 	}
 	if d.op != Up && d.op != Down {

@@ -1,5 +1,5 @@
 // Package netpeer is the other end of tare's network workloads: one process on the controller's machine for each run
-// that needs it, and the connections to it.
+// that needs it, or in an environment that a workload names, and the connections to it.
 //
 // It is opinionated about access. It listens only on the loopback and where a run's environments need it (Place), and
 // serves only connections that begin with the run's
@@ -22,13 +22,16 @@
 package netpeer
 
 import (
+	"bufio"
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
 
@@ -77,6 +80,7 @@ const maxAmount = 1 << 50
 const (
 	greetTime   = 10 * time.Second
 	connectTime = 10 * time.Second
+	nearTime    = 2 * time.Second // for each address of a peer that is looked for
 	stallTime   = time.Minute
 	askTime     = 10 * time.Minute // between two requests
 )
@@ -117,6 +121,26 @@ func parsePlace(text string) (p Place, err error) {
 	}
 	p.Space = space
 	return p, err
+}
+
+// Ask tells a new peer its token, which is never an argument, or where it is to listen as well (Place.Text), and returns
+// the port that it listens on.
+func Ask(peer io.Writer, said *bufio.Reader, what string) (int, error) {
+	if _, err := fmt.Fprintln(peer, what); err != nil {
+		return 0, fmt.Errorf("tell it: %w", err)
+	}
+	line, err := said.ReadSlice('\n')
+	if err != nil {
+		return 0, fmt.Errorf("read the port: %w", err)
+	}
+	if why, failed := strings.CutPrefix(string(line), "! "); failed {
+		return 0, errors.New(strings.TrimSpace(why))
+	}
+	port, err := strconv.ParseUint(strings.TrimSpace(string(line)), 10, 16)
+	if err != nil {
+		return 0, fmt.Errorf("read the port: %q is not a port number", line)
+	}
+	return int(port), nil
 }
 
 // Hello is the greeting of a connection.

@@ -39,14 +39,17 @@ const (
 	// A->V Job: start the kind's service (V is the service's process); V->A Serving when it can be used, or a Failure;
 	// V->A Failure when it has ended later.
 	TypeService Type = 21
+	// C->A Peer: without an address, start a peer here; with addresses, say which of them leads to a peer from here. A->C
+	// Peer: its addresses, or the one.
+	TypePeer Type = 22
 
-	typeLast = TypeService
+	typeLast = TypePeer
 )
 
 var typeNames = [...]string{"", "hello", "welcome", "ping", "pong", "facts", "calibrate", "calibrated", "run", "begin",
 	"end",
 	"samples", "result", "cancel", "release", "bye", "failure", "mount", "probe", "ledger", "file",
-	"service"}
+	"service", "peer"}
 
 // String returns the type's name, as it appears in messages.
 func (t Type) String() string {
@@ -109,9 +112,9 @@ type Serving struct {
 	Trials   int64             `json:"trials"`          // and calibrations since its last start
 }
 
-// Peer is the address of the run's peer as the agent sees it, or why it cannot be reached.
+// Peer is the address of a peer as the agent sees it, or why it cannot be reached.
 type Peer struct {
-	Address string `json:"address,omitempty"`
+	Address string `json:"address,omitempty"` // with a port; in a TypePeer frame several, separated by spaces
 	Token   string `json:"token,omitempty"`
 	Missing string `json:"missing,omitempty"`
 }

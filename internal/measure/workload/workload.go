@@ -103,6 +103,9 @@ type Needs struct {
 	OS       []string // GOOS values it runs on; empty means all
 }
 
+// ToParam is the parameter of work on the network that names another environment of the run, in which the other end is.
+const ToParam = "to"
+
 // NeedsPeer tells whether a trial with the given parameters needs the run's peer.
 func (k *Kind) NeedsPeer(p Params) bool {
 	return k.Needs.Peer && (k.Peerless == nil || !k.Peerless(p))

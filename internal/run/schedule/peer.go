@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 
 	"tare/internal/measure/netpeer"
@@ -11,6 +12,7 @@ import (
 	"tare/internal/measure/workload"
 	"tare/internal/plan"
 	"tare/internal/record"
+	"tare/internal/sys/proc"
 )
 
 // Peer is the process at the other end of work on the network; *deploy.Peer implements it.
@@ -55,6 +57,9 @@ func (p *peerLink) of(ctx context.Context, w *plan.Workload, target string) *wir
 		return nil
 	}
 	t := p.table.targets[target]
+	if to := w.Params[workload.ToParam]; to != "" {
+		return p.in(ctx, to, t)
+	}
 	switch {
 	case t.Unreached != nil:
 		return &wire.Peer{Missing: t.Unreached.Error()}
@@ -75,9 +80,54 @@ func (p *peerLink) of(ctx context.Context, w *plan.Workload, target string) *wir
 	return &wire.Peer{Address: fmt.Sprintf("%s:%d", t.Loopback, port), Token: token}
 }
 
+// in is how a target reaches the peer in another environment, which is started when it is first needed, or why it does
+// not. What was found holds for as long as both are open.
+func (p *peerLink) in(ctx context.Context, to string, t *target) *wire.Peer {
+	o := p.table.targets[to]
+	if o == nil || o.dead != nil {
+		return &wire.Peer{Missing: "the other end is to run in " + to + ", which is not open"}
+	}
+	if known := t.peers[to]; known != nil {
+		return known
+	}
+	ctx, cancel := proc.WithPatience(ctx, otherEndTime)
+	defer cancel()
+	if o.peer == nil {
+		token := netpeer.NewToken().Text()
+		addresses, err := o.Agent.HostPeer(ctx, token)
+		if err != nil {
+			return &wire.Peer{Missing: fmt.Sprintf("start the other end in %s: %v", to, err)}
+		}
+		o.peer = &wire.Peer{Address: strings.Join(addresses, " "), Token: token}
+	}
+	found, err := t.Agent.FindPeer(ctx, placesFor(strings.Fields(o.peer.Address), o, t), o.peer.Token)
+	if err != nil {
+		return &wire.Peer{Missing: fmt.Sprintf("no address of %s (%s) leads to the other end there: %v", to,
+			o.peer.Address, err)}
+	}
+	if t.peers == nil {
+		t.peers = map[string]*wire.Peer{}
+	}
+	t.peers[to] = &wire.Peer{Address: found, Token: o.peer.Token}
+	return t.peers[to]
+}
+
+// otherEndTime is how long a peer in an environment may take until it is found.
+const otherEndTime = 2 * time.Minute
+
+// placesFor are the addresses at which a target may find the peer in another environment: those that it listens on and,
+// if that environment has the loopback of this machine, the one by which the target reaches this.
+func placesFor(addresses []string, o, t *target) []string {
+	if o.Loopback != "127.0.0.1" || t.Loopback == "" || t.Loopback == o.Loopback || len(addresses) == 0 {
+		return addresses
+	}
+	_, port, _ := strings.Cut(addresses[0], ":")
+	return append([]string{t.Loopback + ":" + port}, addresses...)
+}
+
 // blame puts the end of the peer in the place of what followed from it.
 func (p *peerLink) blame(w *plan.Workload, f *record.Failure) *record.Failure {
-	if f == nil || f.Kind == "refused" || p.other == nil || !p.needed(w) {
+	if f == nil || f.Kind == "refused" || p.other == nil || !p.needed(w) || w.Params[workload.ToParam] != "" {
 		return f
 	}
 	how := p.other.Ended(farewell)

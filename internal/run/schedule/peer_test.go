@@ -141,3 +141,74 @@ func TestAPeerThatDoesNotStartIsSaid(t *testing.T) {
 		t.Errorf("failed trials %+v", failed)
 	}
 }
+
+// toBox runs the simulated workload with its other end in the target box.
+func toBox(t *testing.T, w *reached) *memory {
+	t.Helper()
+	p := simPlan("host", "box", "vm")
+	for i := range p.Workloads {
+		p.Workloads[i].Params = workload.Params{workload.ToParam: "box"}
+	}
+	m, _, err := simulate(t, t.Context(), w.world, p, func(c *Config) {
+		c.Opener, c.Peer = w, &fakePeer{failed: errors.New("nobody needs it")}
+		c.Kinds = func(string) (*workload.Kind, bool) { return &netKind, true }
+	})
+	if err != nil && !errors.Is(err, ErrBaseline) {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestTheOtherEndIsInAnotherEnvironment(t *testing.T) {
+	w := &reached{world: newWorld(0.005, map[string]float64{"host": 1, "box": 1, "vm": 2})}
+	m := toBox(t, w)
+	if len(w.hosted) != 1 || w.hosted[0] != "box" || len(w.sought) != 3 {
+		t.Errorf("asked for a peer: %q, looked for: %q", w.hosted, w.sought)
+	}
+	token := ""
+	for _, j := range w.jobs {
+		if token == "" {
+			token = j.Peer.Token
+		}
+		if j.Peer.Address != "192.0.2.1:2000" || j.Peer.Missing != "" || j.Peer.Token != token || len(token) != 64 {
+			t.Fatalf("a job has %+v", j.Peer)
+		}
+	}
+	for _, tr := range m.trials {
+		if tr.Error != nil {
+			t.Fatalf("a trial failed: %+v", tr.Error)
+		}
+	}
+}
+
+func TestAnOtherEndThatDoesNotStartIsSaid(t *testing.T) {
+	w := &reached{world: newWorld(0.005, map[string]float64{"host": 1, "box": 1, "vm": 2})}
+	w.noOtherEnd = errors.New("no executable")
+	m := toBox(t, w)
+	if len(m.trials) == 0 || m.trials[0].Error == nil ||
+		!strings.Contains(m.trials[0].Error.Message, "start the other end in box: no executable") {
+		t.Errorf("trials %+v", m.trials)
+	}
+}
+
+// An environment on this machine's loopback is reached by it, whatever else it has.
+func TestPlacesOfAPeerOnTheLoopback(t *testing.T) {
+	addresses := []string{"127.0.0.1:1000", "192.0.2.1:2000"}
+	box := &target{Target: Target{Loopback: "127.0.0.1"}}
+	vm := &target{Target: Target{Loopback: "10.0.2.2"}}
+	far := &target{}
+	for _, c := range []struct {
+		in, from *target
+		want     string
+	}{
+		{box, vm, "10.0.2.2:1000 127.0.0.1:1000 192.0.2.1:2000"},
+		{box, box, "127.0.0.1:1000 192.0.2.1:2000"},
+		{box, far, "127.0.0.1:1000 192.0.2.1:2000"},
+		{far, vm, "127.0.0.1:1000 192.0.2.1:2000"},
+		{vm, box, "127.0.0.1:1000 192.0.2.1:2000"},
+	} {
+		if got := strings.Join(placesFor(addresses, c.in, c.from), " "); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}

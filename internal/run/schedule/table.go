@@ -3,6 +3,7 @@ package schedule
 import (
 	"time"
 
+	"tare/internal/measure/wire"
 	"tare/internal/plan"
 	"tare/internal/record"
 )
@@ -19,6 +20,10 @@ type table struct {
 type target struct {
 	Target
 	dead *record.Failure
+	// peer has the addresses of the peer in this environment, separated by spaces, if it was asked for one.
+	peer *wire.Peer
+	// peers are those in other environments, by their names, as this one reaches them.
+	peers map[string]*wire.Peer
 }
 
 type cellKey struct{ workload, target string }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -42,7 +43,11 @@ type world struct {
 	// supplied are the targets that files were sent to, in order; noSupply is why they do not take any.
 	supplied []string
 	noSupply error
-	hangs    map[string]string // "open" or "calibrate": what does not end in a target before its context does
+	// hosted are the targets that were asked for a peer, which noOtherEnd prevents, and sought is where targets looked for
+	// one.
+	hosted, sought []string
+	noOtherEnd     error
+	hangs          map[string]string // "open" or "calibrate": what does not end in a target before its context does
 }
 
 // timeless runs a test in a bubble in which time passes only while all wait (testing/synctest). goOn tells the run that
@@ -104,6 +109,20 @@ type simAgent struct {
 }
 
 func (a *simAgent) Alive() bool { return a.alive }
+
+func (a *simAgent) HostPeer(_ context.Context, token string) ([]string, error) {
+	a.w.mu.Lock()
+	defer a.w.mu.Unlock()
+	a.w.hosted = append(a.w.hosted, a.name)
+	return []string{"127.0.0.1:1000", "192.0.2.1:2000"}, a.w.noOtherEnd
+}
+
+func (a *simAgent) FindPeer(_ context.Context, addresses []string, token string) (string, error) {
+	a.w.mu.Lock()
+	defer a.w.mu.Unlock()
+	a.w.sought = append(a.w.sought, a.name+": "+strings.Join(addresses, " "))
+	return addresses[len(addresses)-1], nil
+}
 
 func (a *simAgent) Supply(_ context.Context, f deploy.File) error {
 	a.w.mu.Lock()

@@ -46,6 +46,9 @@ func find(root string) (product, error) {
 					return p, nil
 				}
 			}
+			if path := forbidden(); path != "" {
+				return p, fmt.Errorf("%s is there, but this user may not run it", path)
+			}
 			return p, errors.New("VBoxManage is not installed")
 		}
 		p.manage = manage
@@ -61,6 +64,17 @@ func find(root string) (product, error) {
 		}
 	}
 	return p, fmt.Errorf("%s has no VBoxManage in %s", root, strings.Join(programFolders, ", "))
+}
+
+// forbidden is a VBoxManage that another user may run, and this one may not; "" if there is none.
+func forbidden() string {
+	for _, dir := range append(filepath.SplitList(os.Getenv("PATH")), installed()...) {
+		path := filepath.Join(dir, "VBoxManage")
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			return path
+		}
+	}
+	return ""
 }
 
 // installed lists the folders of VirtualBox's own installers on systems where they put nothing into the PATH.

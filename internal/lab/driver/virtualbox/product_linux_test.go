@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"tare/internal/lab/env"
+	"tare/internal/sys/proc"
 )
 
 // TestUnfitProgram meets programs of the name VBoxManage that are not good enough. They are scripts: no release that is
@@ -64,6 +65,34 @@ func TestNoProgram(t *testing.T) {
 		}
 		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 			t.Errorf("left behind: %v, %v", left, err)
+		}
+	}
+}
+
+// TestProgramOfAnotherUser: VBoxManage is there, and this user may not run it.
+func TestProgramOfAnotherUser(t *testing.T) {
+	t.Setenv(rootVar, "")
+	standIn(t, "echo 7.2.22r1")
+	path, err := proc.LookPath("VBoxManage")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", filepath.Dir(path))
+	usual := programFolders
+	programFolders = []string{t.TempDir()}
+	t.Cleanup(func() { programFolders = usual })
+	want := path + " is there, but this user may not run it"
+	if s := probe(t.Context()); s.OK || s.Detail != want {
+		t.Errorf("%+v", s)
+	}
+	for _, arg := range []string{"", "NAME"} {
+		o := env.Options{Spec: env.Spec{Name: "vb", Driver: name, Arg: arg}, RunID: "other", Dir: t.TempDir()}
+		_, err := driver{}.Open(t.Context(), o)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", arg, err)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package network
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -21,6 +22,9 @@ type foreign struct {
 }
 
 func newForeign(p workload.Params, up, down bool) (workload.Trial, error) {
+	if err := oneEnd(p); err != nil {
+		return nil, err
+	}
 	t := iperf3.Test{Server: p["server"], Up: up, Down: down, Streams: int(p.Int("streams"))}
 	if _, datagrams := p["size"]; datagrams {
 		t.UDP, t.Block, t.Gap = true, int(p.Int("size")), gap(p)
@@ -86,4 +90,12 @@ func (t *foreign) Cleanup(*workload.Bench) error {
 		return nil
 	}
 	return t.server.Close()
+}
+
+// oneEnd refuses two other ends.
+func oneEnd(p workload.Params) error {
+	if p[workload.ToParam] != "" {
+		return errors.New("server and to each name the other end: leave one of them out")
+	}
+	return nil
 }

@@ -36,6 +36,13 @@ func serverParam() workload.Param {
 		"the run's peer: its numeric address as the environment sees it, with a port unless it is 5201")}
 }
 
+// toParam is the way to another end in another environment.
+func toParam() workload.Param {
+	return workload.Param{Name: workload.ToParam, Type: workload.Text, Doc: workload.Doc("an environment of the run " +
+		"in which the other end is, instead of this machine; it listens there at all addresses, for whoever has the " +
+		"run's token")}
+}
+
 func atServer(p workload.Params) bool { return p["server"] != "" }
 
 const theOtherEnd = "The other end is tare's own process on the controller's machine."
@@ -93,7 +100,7 @@ func stream() workload.Kind {
 				Doc: workload.Doc("connections at the same time, in each direction")},
 			{Name: "block", Type: workload.Size, Default: "128KiB", Min: 1, Max: netpeer.MaxBlock,
 				Doc: workload.Doc("bytes per read or write")},
-			serverParam(),
+			serverParam(), toParam(),
 		},
 		Metrics: append([]unit.Metric{
 			{Name: "throughput", Unit: "MiB/s", Better: unit.Higher, Timed: true, Primary: true,
@@ -144,7 +151,7 @@ func udp() workload.Kind {
 				Doc: workload.Doc("bytes of a datagram without headers")},
 			{Name: "rate", Type: workload.Int, Default: "0", Min: 0, Max: 10e6,
 				Doc: workload.Doc("datagrams per second of each stream; 0: as fast as the sender can")},
-			serverParam(),
+			serverParam(), toParam(),
 		},
 		Metrics: metrics(false),
 		Dynamic: func(p workload.Params) []unit.Metric { return metrics(gap(p) > 0) },
@@ -175,7 +182,7 @@ func underLoad() workload.Kind {
 				Doc: workload.Doc("streams at the same time, in each direction")},
 			{Name: "size", Type: workload.Size, Default: "1B", Min: 1, Max: netpeer.MaxMessage,
 				Doc: workload.Doc("bytes of a message, in each direction; not with server")},
-			serverParam(),
+			serverParam(), toParam(),
 			{Name: "probe", Type: workload.Int, Default: "9", Min: 1, Max: 65535,
 				Doc: workload.Doc("with server: the port of that machine for handshakes. A port on which nobody " +
 					"listens is as good as another if the machine refuses connections, and does not only drop them; " +
@@ -217,6 +224,7 @@ func roundTrip() workload.Kind {
 				Doc: workload.Doc("bytes of a message, in each direction")},
 			{Name: "connections", Type: workload.Int, Default: "1", Min: 1, Max: maxConnections,
 				Doc: workload.Doc("connections, each with a thread at each end")},
+			toParam(),
 		},
 		Metrics: append([]unit.Metric{
 			{Name: "round_trips_per_second", Unit: "round trips/s", Better: unit.Higher, Timed: true, Primary: true,
@@ -240,6 +248,7 @@ func connect() workload.Kind {
 			"closes it, and "+
 			"makes the next (as netperf's TCP_CRR does). %s ", theOtherEnd) +
 			"It resets the connection after the client has closed it, so that no port stays in TIME_WAIT."),
+		Params: []workload.Param{toParam()},
 		Metrics: append([]unit.Metric{
 			{Name: "connections_per_second", Unit: "connections/s", Better: unit.Higher, Timed: true, Primary: true,
 				Doc: workload.Doc("connections made, used and closed per second")},

@@ -170,6 +170,9 @@ type loadedServer struct {
 }
 
 func newLoadedServer(p workload.Params) (workload.Trial, error) {
+	if err := oneEnd(p); err != nil {
+		return nil, err
+	}
 	if p["size"] != "1B" {
 		return nil, errors.New("size: with server a round trip is a TCP handshake, which has no message: leave size " +
 			"out, or measure with the run's peer")
