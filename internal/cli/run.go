@@ -352,13 +352,13 @@ func (x *execution) execute(ctx context.Context) (*verdict.Result, []record.Tria
 
 	show := x.display(ctx)
 	defer show.close()
+	drivers := &schedule.Drivers{Registry: x.drivers, Agents: agents, RunID: x.runID, Dir: scratch,
+		Log: x.log, Idle: x.flags != nil && x.flags.idle,
+		Flushes: verdict.Flushes(x.plan) || x.flags != nil && x.flags.flushes,
+		Peer:    func(environment string) bool { return schedule.NeedsPeer(x.plan, x.kind, environment) }}
 	c := schedule.Config{
 		Plan: x.plan, Kinds: x.kind, Sink: x.writer, Evidence: x.writer, Quiet: schedule.NewQuietHost(), Peer: peer,
-		Files: files,
-		Opener: x.recorded(&schedule.Drivers{Registry: x.drivers, Agents: agents, RunID: x.runID, Dir: scratch,
-			Log: x.log, Idle: x.flags != nil && x.flags.idle,
-			Flushes: verdict.Flushes(x.plan) || x.flags != nil && x.flags.flushes,
-			Peer:    func(environment string) bool { return schedule.NeedsPeer(x.plan, x.kind, environment) }}),
+		Files: files, Opener: x.recorded(drivers), Launcher: drivers,
 		Header: verdict.Run{ID: x.runID, Version: version.Version, Build: version.Build},
 		Inject: x.inject, Events: show.event, Log: x.log,
 	}

@@ -1,6 +1,7 @@
 package env
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -22,4 +23,9 @@ func CheckMemory(v string) error {
 		err = fmt.Errorf("%q is less than 1MiB", v)
 	}
 	return err
+}
+
+// OneLine is the error of Info.Alone where a machine is reached by a line that takes one agent at a time.
+func OneLine() error {
+	return errors.New("its agent is reached by a line that only one controller can use")
 }

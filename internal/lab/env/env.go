@@ -209,6 +209,9 @@ type Info struct {
 	// Reach says which setting a spec lacks to reach the controller's loopback; nil if it lacks none. It looks only at
 	// the spec. It is nil if the driver has no setting that makes the loopback reachable.
 	Reach func(s Spec) error
+	// Alone says why an environment of a spec cannot be opened again while it is open; nil if it can. It looks only at
+	// the spec. It is nil if that is always possible.
+	Alone func(s Spec) error
 	// Declared lists the mounts that the environment of a spec has by itself, as its owner declared them. A run that
 	// names the environment, and no mount in it, takes them. It takes less than 2 s and changes nothing. It is nil if
 	// the driver's environments have none.

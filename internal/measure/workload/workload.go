@@ -17,8 +17,8 @@ import (
 // Kind is a row of the workload table.
 type Kind struct {
 	Name string // "fs.randread"
-	// Family is "cpu", "memory", "kernel", "file system", "network", "web", "database" or "command": summaries are made
-	// per family.
+	// Family is "cpu", "memory", "kernel", "file system", "network", "web", "database", "launch" or "command": summaries
+	// are made per family.
 	Family  string
 	Doc     string // one paragraph: what is done, what one operation is, which tool defines it
 	Params  []Param
@@ -33,6 +33,8 @@ type Kind struct {
 	// SameWork says that units differ from each other, such as parts of a log, so that trials can only be compared if
 	// they do the same units: all targets get the same number of them.
 	SameWork bool
+	// Controller says that the controller does the trials itself (package launch), not an agent.
+	Controller bool
 	// Unseeded says that the work does not depend on the run's seed, so that its checks are the same in other runs,
 	// too.
 	Unseeded bool

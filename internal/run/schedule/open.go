@@ -62,8 +62,7 @@ func (d *Drivers) Open(ctx context.Context, e *plan.Target, mounts []*plan.Targe
 		time.Duration(len(mounts))*mountDeadline)
 	defer cancel()
 	began := time.Now()
-	o := env.Options{Spec: e.Spec, RunID: d.RunID, Dir: dir, Agents: d.Agents, Log: d.Log.With("env", e.Name)}
-	o.Peer = d.Peer != nil && d.Peer(e.Name)
+	o := d.options(e, dir)
 	for _, m := range mounts {
 		o.Mounts = append(o.Mounts, m.Spec)
 	}
@@ -126,6 +125,12 @@ func (d *Drivers) Open(ctx context.Context, e *plan.Target, mounts []*plan.Targe
 		return undo()
 	}
 	return t, nil
+}
+
+// options are those of an environment without its mounts.
+func (d *Drivers) options(e *plan.Target, dir string) env.Options {
+	return env.Options{Spec: e.Spec, RunID: d.RunID, Dir: dir, Agents: d.Agents, Log: d.Log.With("env", e.Name),
+		Peer: d.Peer != nil && d.Peer(e.Name)}
 }
 
 func pictures(d *record.DiskMap) []record.DiskMap {

@@ -31,6 +31,7 @@ type Config struct {
 	Plan     *plan.Plan
 	Kinds    func(name string) (*workload.Kind, bool)
 	Opener   Opener
+	Launcher Launcher // nil: env.launch is refused
 	Sink     Sink
 	Evidence Evidence
 	Quiet    *QuietHost // nil: wait for nothing
@@ -94,6 +95,7 @@ func newRunner(c Config, s *stops) *runner {
 	r.trials = &trialRunner{plan: c.Plan, kinds: c.Kinds, inject: c.Inject, quiet: c.Quiet, stops: s, table: r.table,
 		journal: r.journal, reporter: r.reporter, cold: &coldStart{kinds: c.Kinds, table: r.table}, peer: peer,
 		supplies: &supplies{files: c.Files, table: r.table, sent: map[sentFile]bool{}}, showing: newShowing(c.Plan)}
+	r.trials.launcher = c.Launcher
 	r.calibrator = &calibrator{plan: c.Plan, kinds: c.Kinds, table: r.table, budget: r.budget, journal: r.journal,
 		reporter: r.reporter, trials: r.trials, peer: peer}
 	r.environments = &envOpener{plan: c.Plan, opener: c.Opener, table: r.table, journal: r.journal, budget: r.budget,

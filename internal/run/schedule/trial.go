@@ -28,6 +28,7 @@ type trialRunner struct {
 	peer     *peerLink
 	supplies *supplies
 	showing  *showing
+	launcher Launcher // nil: there is none
 }
 
 // trial runs one trial and puts it on disk, whatever came of it. An error means that the run cannot go on.
@@ -51,7 +52,7 @@ func (x *trialRunner) trial(ctx context.Context, w *plan.Workload, t record.Tria
 	}
 	watched := watchHost(at.HostThreads)
 	if err == nil {
-		out, err = at.Agent.Run(tctx, wire.Run{Job: job, Work: c.work, Inject: t.Inject, Warmup: t.Warmup(),
+		out, err = x.doer(w, t.Target).Run(tctx, wire.Run{Job: job, Work: c.work, Inject: t.Inject, Warmup: t.Warmup(),
 			Show: x.showing.numbers(cellKey{w.Label, t.Target})})
 	}
 	cancel()

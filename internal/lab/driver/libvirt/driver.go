@@ -35,8 +35,15 @@ func Infos() []env.Info {
 			"that is running already, by ssh or by its serial port.",
 		Settings: settings(), Mounts: mountKinds(),
 		Driver: driver{}, Probe: probe, Has: has, OpenTime: openTime, Reach: reach, FreeSpace: freeSpace, Clean: clean,
-		Plug: plug,
+		Plug: plug, Alone: alone,
 	}}
+}
+
+func alone(s env.Spec) error {
+	if s.Arg != "" && s.Get(settingSerial, "") != "" {
+		return env.OneLine()
+	}
+	return nil
 }
 
 // plug is that of QEMU's machines, for those that are made.

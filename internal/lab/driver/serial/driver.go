@@ -48,6 +48,7 @@ func Infos() []env.Info {
 				"can reach it can read and change everything on the line.", Check: env.OneOf("no", "yes")},
 		},
 		Driver: driver{},
+		Alone:  func(env.Spec) error { return env.OneLine() },
 		Probe: func(ctx context.Context) env.Status {
 			s := env.Status{OK: true, Detail: "needs a guest that was booted from tare guest media"}
 			if m := medium.Probe(ctx); !m.OK { // it may have been written elsewhere

@@ -13,6 +13,7 @@ package virtualbox
 import (
 	"context"
 
+	"tare/internal/lab/driver/ssh"
 	"tare/internal/lab/env"
 )
 
@@ -33,7 +34,15 @@ func Infos() []env.Info {
 		FreeSpace: ownDiskSpace,
 		Clean:     clean,
 		Plug:      plug,
+		Alone:     alone,
 	}}
+}
+
+func alone(s env.Spec) error {
+	if s.Arg != "" && s.Get("clone", none) == none && s.Get(ssh.Address, "") == "" {
+		return env.OneLine()
+	}
+	return nil
 }
 
 // driver opens machines. Its fields are for tests; empty fields mean the user's own folders.

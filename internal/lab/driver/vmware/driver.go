@@ -33,8 +33,15 @@ func Infos() []env.Info {
 		Doc: "A micro-VM in VMware Workstation, Fusion or Player, by vmrun; with the path of a .vmx file, one of " +
 			"yours that runs; not yet run on the real product.",
 		Settings: settings(), Mounts: mountKinds(), Driver: driver{}, Probe: probe, Has: has, OpenTime: openTime,
-		FreeSpace: freeSpace, Clean: clean,
+		FreeSpace: freeSpace, Clean: clean, Alone: alone,
 	}}
+}
+
+func alone(s env.Spec) error {
+	if s.Arg != "" {
+		return env.OneLine()
+	}
+	return nil
 }
 
 // driver opens machines. Its field is for tests: the cache folder of guest kernels; "" is the user's.

@@ -1,0 +1,82 @@
+// Package launch declares what it costs to have an environment at all: work that the controller does, by opening
+// another environment like the target's and closing it again.
+//
+// It is opinionated about where an environment is ready: when a worker process in it has done a first piece of work and
+// its result is here, not when a hypervisor says that its machine runs.
+package launch
+
+import (
+	"context"
+	"errors"
+
+	"tare/internal/measure/workload"
+	"tare/internal/unit"
+)
+
+// Kind is the name of the kind.
+const Kind = "env.launch"
+
+// The metrics. Each time begins where the one before it ends; Ready is the sum of the first three, and of Probed.
+const (
+	Ready   = "ready"
+	Created = "created"
+	Agent   = "agent"
+	Worked  = "first_work"
+	Probed  = "probe"
+	Stopped = "stopped"
+	Gone    = "gone"
+	Memory  = "host_memory"
+)
+
+// The parameters: the user's own probe, and how long it may fail.
+const (
+	ProbeParam = "probe"
+	WaitParam  = "wait"
+)
+
+// Kinds lists the kinds of this package.
+func Kinds() []workload.Kind {
+	took := func(name, doc string) unit.Metric {
+		return unit.Metric{Name: name, Unit: "s", Better: unit.Lower, Timed: true, Doc: workload.Doc(doc)}
+	}
+	metrics := func(probed bool) []unit.Metric {
+		all := []unit.Metric{
+			{Name: Ready, Unit: "s", Better: unit.Lower, Timed: true, Primary: true, Doc: workload.Doc("time from the " +
+				"decision to have the environment until its first work is done, and the probe if there is one")},
+			took(Created, "until the driver has made, started or entered the environment"),
+			took(Agent, "from then until the first word of the agent in it: its first instruction, and the way back"),
+			took(Worked, "from then until a new process of the agent has done a first piece of work"),
+			took(Stopped, "until the agent has left after it was told to"),
+			took(Gone, "from then until all that was made for the environment is removed"),
+			{Name: Memory, Unit: "MiB", Better: unit.Lower, Doc: workload.Doc("resident memory of the environment's own " +
+				"processes on the controller's machine once it is ready; only where the driver knows them")},
+		}
+		if probed {
+			all = append(all, took(Probed, "from the first work until the probe has ended with exit code 0"))
+		}
+		return all
+	}
+	return []workload.Kind{{
+		Name: Kind, Family: "launch", WorkUnit: "launch", MaxWork: 1, Unseeded: true, Controller: true,
+		Doc: workload.Doc("Makes another environment like the target, uses it once, and removes it: what it costs to " +
+			"have one. The target itself stays open meanwhile. Images, kernels and states that the driver keeps are " +
+			"there from the warm-up on. Settings count, mounts do not: they are measured in the target."),
+		Params: []workload.Param{{Name: ProbeParam, Type: workload.Text, Doc: workload.Doc("a command line of the " +
+			"environment that must succeed before it counts as ready, such as one that asks for a page. It is started " +
+			"again while it fails")},
+			{Name: WaitParam, Type: workload.Duration, Default: "1m", Doc: workload.Doc("how long the probe may fail " +
+				"before the environment counts as not ready")}},
+		Metrics: metrics(false),
+		Dynamic: func(p workload.Params) []unit.Metric { return metrics(p[ProbeParam] != "") },
+		New:     func(workload.Params) (workload.Trial, error) { return trial{}, nil },
+	}}
+}
+
+// trial is for an agent that is asked for it all the same.
+type trial struct{}
+
+func (trial) Setup(context.Context, *workload.Bench) error {
+	return errors.New(Kind + " is done by the controller")
+}
+func (trial) Measure(context.Context, *workload.Bench) error { return nil }
+func (trial) Cleanup(*workload.Bench) error                  { return nil }
