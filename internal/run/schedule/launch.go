@@ -33,16 +33,17 @@ type Launched struct {
 	Start   time.Time
 	Ready   time.Duration
 	Metrics map[string]float64 // of package launch
+	State   map[string]string
 }
 
-// doer does trials: the agent in a target or, for some kinds, the controller itself.
-type doer interface {
+// worker does trials: the agent in a target or, for some kinds, the controller itself.
+type worker interface {
 	Calibrate(ctx context.Context, c wire.Calibrate) (wire.Calibrated, error)
 	Run(ctx context.Context, run wire.Run) (deploy.Outcome, error)
 }
 
-// doer is what does a workload's trials in a target.
-func (x *trialRunner) doer(w *plan.Workload, target string) doer {
+// worker is what does a workload's trials in a target.
+func (x *trialRunner) worker(w *plan.Workload, target string) worker {
 	if k, ok := x.kinds(w.Kind); !ok || !k.Controller {
 		return x.table.targets[target].Agent
 	}
@@ -57,12 +58,12 @@ type launching struct {
 	probe Probe
 }
 
-// Calibrate implements doer. The work is one launch; how long it takes, the warm-up shows.
+// Calibrate implements worker. The work is one launch; how long it takes, the warm-up shows.
 func (l launching) Calibrate(context.Context, wire.Calibrate) (wire.Calibrated, error) {
 	return wire.Calibrated{Work: 1}, nil
 }
 
-// Run implements doer.
+// Run implements worker.
 func (l launching) Run(ctx context.Context, _ wire.Run) (o deploy.Outcome, err error) {
 	o.Start = time.Now()
 	if l.by == nil {
@@ -76,7 +77,7 @@ func (l launching) Run(ctx context.Context, _ wire.Run) (o deploy.Outcome, err e
 		return o, o.Result.Error
 	}
 	o.Start, o.ControllerNS = got.Start, int64(got.Ready)
-	o.Result.ElapsedNS, o.Result.Metrics = int64(got.Ready), got.Metrics
+	o.Result.ElapsedNS, o.Result.Metrics, o.Result.State = int64(got.Ready), got.Metrics, got.State
 	return o, nil
 }
 
@@ -141,7 +142,7 @@ func (d *Drivers) Launch(ctx context.Context, e *plan.Target, p Probe) (l Launch
 	l.Ready = last.Sub(l.Start)
 	l.Metrics[launch.Ready] = l.Ready.Seconds()
 	if bytes, ok := resident(opened); ok {
-		l.Metrics[launch.Memory] = float64(bytes) / (1 << 20)
+		l.State = map[string]string{launch.Memory: fmt.Sprintf("%d MiB", bytes>>20)}
 	}
 	last = time.Now()
 	nothing := func() error { return nil }

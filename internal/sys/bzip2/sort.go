@@ -22,6 +22,8 @@ type rotation struct {
 	at  int32
 }
 
+func byKey(a, b rotation) int { return cmp.Compare(a.key, b.key) }
+
 // column returns the last column of the text's sorted rotations, valid until the next call, and where the text itself
 // is among them. The text must not be empty.
 func (s *sorter) column(text []byte) (last []byte, origin int) {
@@ -49,7 +51,7 @@ func (s *sorter) first(text []byte) {
 	for i := range n {
 		s.keys[i] = rotation{binary.BigEndian.Uint64(s.wrap[i:]), int32(i)}
 	}
-	slices.SortFunc(s.keys, func(a, b rotation) int { return cmp.Compare(a.key, b.key) })
+	slices.SortFunc(s.keys, byKey)
 	s.order, s.rank = slices.Grow(s.order[:0], n)[:n], slices.Grow(s.rank[:0], n)[:n]
 	for i := n - 1; i >= 0; i-- {
 		k := s.keys[i]
@@ -63,8 +65,7 @@ func (s *sorter) first(text []byte) {
 
 // refine sorts groups of rotations that are equal in their first h bytes by the ranks h further on.
 func (s *sorter) refine(n int) {
-	type pair struct{ key, at int32 }
-	var group []pair
+	var group []rotation // by the rank; a type of its own would make the agent 6 KB larger
 	for h, sorted := 8, false; !sorted && h < n; h *= 2 {
 		sorted = true
 		for from := 0; from < n; {
@@ -76,9 +77,9 @@ func (s *sorter) refine(n int) {
 			sorted = false
 			group = group[:0]
 			for _, at := range s.order[from:to] {
-				group = append(group, pair{s.rank[(int(at)+h)%n], at})
+				group = append(group, rotation{uint64(s.rank[(int(at)+h)%n]), at})
 			}
-			slices.SortFunc(group, func(a, b pair) int { return cmp.Compare(a.key, b.key) })
+			slices.SortFunc(group, byKey)
 			for i := len(group) - 1; i >= 0; i-- {
 				g := group[i]
 				s.order[from+i] = g.at

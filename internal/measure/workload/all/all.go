@@ -8,7 +8,6 @@ import (
 	"tare/internal/measure/workload/developer"
 	"tare/internal/measure/workload/durability"
 	"tare/internal/measure/workload/fs"
-	"tare/internal/measure/workload/launch"
 	"tare/internal/measure/workload/matrix"
 	"tare/internal/measure/workload/memory"
 	"tare/internal/measure/workload/network"
@@ -26,7 +25,7 @@ func Kinds() []workload.Kind {
 	for _, kinds := range [][]workload.Kind{
 		cpu.Kinds(), memory.Kinds(), syscalls.Kinds(), fs.Kinds(), matrix.Kinds(), developer.Kinds(),
 		durability.Kinds(), restore.Kinds(), network.Kinds(), web.Kinds(), sql.Kinds(), command.Kinds(),
-		launch.Kinds(), null.Kinds(),
+		controllers(), null.Kinds(),
 	} {
 		for _, k := range kinds {
 			if seen[k.Name] {

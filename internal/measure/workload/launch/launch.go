@@ -25,8 +25,11 @@ const (
 	Probed  = "probe"
 	Stopped = "stopped"
 	Gone    = "gone"
-	Memory  = "host_memory"
 )
+
+// Memory is the state that has the resident memory of the environment's own processes on the controller's machine once
+// it is ready, where the driver knows them.
+const Memory = "host_memory"
 
 // The parameters: the user's own probe, and how long it may fail.
 const (
@@ -48,8 +51,6 @@ func Kinds() []workload.Kind {
 			took(Worked, "from then until a new process of the agent has done a first piece of work"),
 			took(Stopped, "until the agent has left after it was told to"),
 			took(Gone, "from then until all that was made for the environment is removed"),
-			{Name: Memory, Unit: "MiB", Better: unit.Lower, Doc: workload.Doc("resident memory of the environment's own " +
-				"processes on the controller's machine once it is ready; only where the driver knows them")},
 		}
 		if probed {
 			all = append(all, took(Probed, "from the first work until the probe has ended with exit code 0"))
@@ -60,7 +61,9 @@ func Kinds() []workload.Kind {
 		Name: Kind, Family: "launch", WorkUnit: "launch", MaxWork: 1, Unseeded: true, Controller: true,
 		Doc: workload.Doc("Makes another environment like the target, uses it once, and removes it: what it costs to " +
 			"have one. The target itself stays open meanwhile. Images, kernels and states that the driver keeps are " +
-			"there from the warm-up on. Settings count, mounts do not: they are measured in the target."),
+			"there from the warm-up on. Settings count, mounts do not: they are measured in the target. The state " +
+			"host_memory is the resident memory of the environment's own processes on the controller's machine, where " +
+			"the driver knows them."),
 		Params: []workload.Param{{Name: ProbeParam, Type: workload.Text, Doc: workload.Doc("a command line of the " +
 			"environment that must succeed before it counts as ready, such as one that asks for a page. It is started " +
 			"again while it fails")},
