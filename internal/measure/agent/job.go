@@ -141,7 +141,7 @@ func (a *server) startWorker(ctx context.Context, f wire.Frame, w wire.Job, dir,
 		}
 		if a.Reap {
 			endOrphans(func(pid int) bool {
-				return stuck && pid == worker.Pid() || a.mounts.serves(pid) || a.services.serve(pid)
+				return stuck && pid == worker.Pid() || a.keeps(pid)
 			})
 		}
 	}()

@@ -258,12 +258,15 @@ func (s *service) kill() {
 	s.process = nil
 }
 
+// keeps tells whether a process outlives the trials: a mount's, a service or the peer of other environments.
+func (a *server) keeps(pid int) bool {
+	return a.mounts.serves(pid) || a.services.serve(pid) || a.other != nil && a.other.Pid() == pid
+}
+
 // reap ends what a service left running. No worker is alive.
 func (a *server) reap() {
 	if a.Reap {
-		endOrphans(func(pid int) bool {
-			return a.mounts.serves(pid) || a.services.serve(pid) || a.other != nil && a.other.Pid() == pid
-		})
+		endOrphans(a.keeps)
 	}
 }
 
