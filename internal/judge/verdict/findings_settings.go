@@ -73,7 +73,8 @@ func explain(rows []setting, t, base, own *Target, different map[string][]string
 	}
 	f.Text = fmt.Sprintf("these settings may explain why %s differs from %s in %s: %s%s", t.Name, base.Name,
 		few(f.Workloads), strings.Join(texts, "; "), more)
-	f.Remedy = "to find out which one it is, add an environment that differs only in that setting"
+	f.Remedy = "to find out which one it is, add an environment that differs only in that setting; tare sweep makes " +
+		"them"
 	return f, true
 }
 

@@ -276,4 +276,8 @@ type Setting struct {
 	Doc     string // one sentence, with units and values
 	// Check says what is wrong with a value. nil accepts every value.
 	Check func(value string) error
+	// Try are values that are worth trying when a figure is to be explained or bettered (Vary); nil if there are none.
+	Try []string
+	// Moves is what work the setting can change: MovesFiles, MovesNetwork, or "" for all.
+	Moves string
 }

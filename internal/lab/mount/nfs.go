@@ -42,7 +42,7 @@ func kindNFS() kind {
 			settingDir(),
 			settingPort(),
 			{Name: "vers", Default: "4.2", Doc: "The protocol: 3, 4.0, 4.1 or 4.2.",
-				Check: env.OneOf(version3, "4.0", "4.1", "4.2")},
+				Check: env.OneOf(version3, "4.0", "4.1", "4.2"), Try: []string{version3, "4.2"}},
 			{Name: "proto", Default: "tcp", Doc: "tcp or udp. udp works only with version 3; many kernels have it " +
 				"disabled (CONFIG_NFS_DISABLE_UDP_SUPPORT); it is Vagrant's default.", Check: env.OneOf("tcp", "udp")},
 			{Name: "server", Default: serverAuto, Doc: "ganesha: NFS-Ganesha; kernel: this machine's nfsd, in " +
@@ -59,13 +59,14 @@ func kindNFS() kind {
 				"fsync, close) or always (with each write). Neither loses acknowledged writes.",
 				Check: env.OneOf("client", "always")},
 			{Name: "rsize", Default: "auto", Doc: "Largest read, bytes; auto is what client and server agree on.",
-				Check: autoSize(1024, 1<<20)},
+				Check: autoSize(1024, 1<<20), Try: []string{"auto", "65536"}},
 			{Name: "wsize", Default: "auto", Doc: "Largest write, bytes; auto is what client and server agree on.",
-				Check: autoSize(1024, 1<<20)},
+				Check: autoSize(1024, 1<<20), Try: []string{"auto", "65536"}},
 			{Name: "actimeo", Default: "auto",
 				Doc: "How long the guest caches attributes, seconds; auto is 3 to 60, 0 is like noac, but without " +
-					"synchronous writes.", Check: seconds},
-			{Name: "noac", Default: "off", Doc: "on caches no attributes and writes synchronously.", Check: onOff()},
+					"synchronous writes.", Check: seconds, Try: []string{"auto", "60"}},
+			{Name: "noac", Default: "off", Doc: "on caches no attributes and writes synchronously.", Check: onOff(),
+				Try: []string{"off"}},
 			{Name: "recovery", Default: "hard", Doc: "If the server does not answer, hard waits forever; soft " +
 				"returns an error.",
 				Check: env.OneOf("hard", "soft")},

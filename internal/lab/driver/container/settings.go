@@ -36,15 +36,16 @@ func settings(engine string) []env.Setting {
 			Check: match(`[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*`, "a list of CPUs such as 0-1 or 0,2")},
 		{Name: "memory", Doc: "memory limit, such as 512MiB", Check: checkMemory},
 		{Name: "network", Default: "the engine's", Doc: "network: none, host, bridge or the name of a network",
-			Check: match(`[A-Za-z0-9][A-Za-z0-9_.:/-]*`, "the name of a network")},
+			Check: match(`[A-Za-z0-9][A-Za-z0-9_.:/-]*`, "the name of a network"), Try: []string{"host"},
+			Moves: env.MovesNetwork},
 		{Name: "runtime", Default: "the engine's", Doc: "OCI runtime: runc, crun, runsc, kata, ...",
 			Check: match(`[A-Za-z0-9/][A-Za-z0-9_./-]*`, "the name of an OCI runtime")},
 		{Name: "user", Default: "the image's", Doc: "user to run as: name or uid, optionally with :group",
 			Check: match(`[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?`, "USER or USER:GROUP")},
 		{Name: "security", Doc: "security options, comma separated, such as seccomp=unconfined,apparmor=unconfined",
-			Check: checkList(`[a-z-]+([=:].+)?`, "NAME=VALUE")},
+			Check: checkList(`[a-z-]+([=:].+)?`, "NAME=VALUE"), Try: []string{"seccomp=unconfined"}},
 		{Name: "privileged", Default: "no", Doc: "yes gives the container all capabilities and devices",
-			Check: env.OneOf("yes", "no")},
+			Check: env.OneOf("yes", "no"), Try: []string{"yes"}},
 		{Name: "ulimit", Doc: "limits, comma separated, such as nofile=1024:1024,nproc=1024",
 			Check: checkList(`[a-z]+=(-1|[0-9]+)(:(-1|[0-9]+))?`, "NAME=SOFT[:HARD]")},
 		{Name: "dir", Default: workDir,
@@ -53,7 +54,7 @@ func settings(engine string) []env.Setting {
 		{Name: "volume", Default: "none",
 			Doc: "what is mounted at dir: none (the container's own root), anonymous (a volume of the engine) or " +
 				"tmpfs",
-			Check: env.OneOf("none", "anonymous", "tmpfs")},
+			Check: env.OneOf("none", "anonymous", "tmpfs"), Try: []string{"none", "anonymous"}, Moves: env.MovesFiles},
 	}
 }
 

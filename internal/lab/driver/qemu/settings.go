@@ -74,21 +74,23 @@ func settings() []env.Setting {
 		{Name: "machine", Default: "q35 (x86_64), virt (arm64, riscv64)",
 			Doc: "QEMU's machine: q35, microvm or pc (a chipset of 1996) for x86_64, virt for arm64 and " +
 				"riscv64.",
-			Check: env.OneOf("q35", "microvm", "pc", "virt")},
+			Check: env.OneOf("q35", "microvm", "pc", "virt"), Try: tryMachines()},
 		{Name: "cpus", Doc: "Virtual CPUs, 1 to 255; by default as many as this machine has.",
-			Check: env.Parsed(limits.ParseCPUs)},
+			Check: env.Parsed(limits.ParseCPUs), Try: []string{"1"}},
 		{Name: "memory", Default: defaultMemory, Doc: "The guest's memory, such as 512MiB.",
-			Check: env.Parsed(limits.ParseMemory)},
+			Check: env.Parsed(limits.ParseMemory), Try: []string{"1GiB"}},
 		{Name: "kernel", Default: "auto", Doc: "cloud, generic, host, the release of a fetched kernel, or the path " +
-			"of an image; auto takes the first kernel with the needed drivers."},
+			"of an image; auto takes the first kernel with the needed drivers.", Try: []string{"generic"}},
 		{Name: "disk", Default: "1GiB",
 			Doc:   "Size of the scratch disk, where file workloads run; with none they run in the guest's memory.",
 			Check: env.Parsed(limits.ParseDisk)},
 		{Name: "cache", Default: "writeback", Doc: "The scratch disk's cache on the host: none, writeback, " +
-			"writethrough, directsync or unsafe, which ignores flushes.", Check: env.OneOf(cacheNames()...)},
+			"writethrough, directsync or unsafe, which ignores flushes.", Check: env.OneOf(cacheNames()...),
+			Try: []string{"writeback", "none", "writethrough", "directsync"}, Moves: env.MovesFiles},
 		{Name: "aio", Default: "threads",
 			Doc: "How QEMU reads and writes the disk: threads, native or io_uring; native needs cache=none or " +
-				"directsync.", Check: env.OneOf("threads", "native", "io_uring")},
+				"directsync.", Check: env.OneOf("threads", "native", "io_uring"),
+			Try: []string{"threads", "native", "io_uring"}, Moves: env.MovesFiles},
 	}, networkSettings(), []env.Setting{
 		{Name: "cpu", Default: "auto",
 			Doc: "QEMU's CPU model, such as Skylake-Client; auto is host when virtualised, max or cortex-a72 when " +
@@ -97,7 +99,8 @@ func settings() []env.Setting {
 		{Name: "boot", Default: "60s (tcg), 30s",
 			Doc:   "How long a boot may take until the agent answers, 1s to 1h; each mount adds 3s to the default.",
 			Check: env.Parsed(limits.ParseBoot)},
-		{Name: "sandbox", Default: "on", Doc: "QEMU's system call filter: on or off.", Check: env.OneOf("on", "off")},
+		{Name: "sandbox", Default: "on", Doc: "QEMU's system call filter: on or off.", Check: env.OneOf("on", "off"),
+			Try: []string{"on", "off"}},
 	}, imageSettings(), rootSettings(), tcgSettings())
 }
 
@@ -168,6 +171,14 @@ func (c *config) consistent() error {
 		return fmt.Errorf("vhost=on is for nic=virtio, not for nic=%s, which QEMU emulates", c.nic)
 	case c.cpu == "host" && c.accel == "tcg":
 		return errors.New("cpu=host needs the host's own CPU, but accel=tcg emulates one; use cpu=max")
+	}
+	return nil
+}
+
+// tryMachines are the machines that this machine's own architecture has.
+func tryMachines() []string {
+	if runtime.GOARCH == "amd64" {
+		return []string{"q35", "microvm", "pc"}
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ func tcgSettings() []env.Setting {
 	return []env.Setting{{Name: "tcg", Default: tcgAuto,
 		Doc: "Threads that emulate the guest's CPUs: multi, one for each; single, one for all; auto is QEMU's " +
 			"choice.",
-		Check: env.OneOf(tcgAuto, "multi", "single")}}
+		Check: env.OneOf(tcgAuto, "multi", "single"), Try: []string{"single"}}}
 }
 
 // checkTCG rejects the setting tcg for a CPU that is not emulated.

@@ -67,12 +67,13 @@ type drive struct {
 func driveSettings() []env.Setting {
 	return []env.Setting{
 		{Name: "controller", Default: "virtio-scsi", Doc: "What the disk is connected to: ide, ahci, nvme or " +
-			"virtio-scsi. It decides what a guest's flush is worth.", Check: env.OneOf(controllerNames()...)},
+			"virtio-scsi. It decides what a guest's flush is worth.", Check: env.OneOf(controllerNames()...),
+			Try: controllerNames(), Moves: env.MovesFiles},
 		{Name: "format", Default: formatVDI, Doc: "How the disk is kept: vdi (grows), vdi-fixed (written in full), " +
 			"or raw, a file without a format behind a VMDK descriptor.", Check: env.OneOf(formatVDI, formatFixed,
-			formatRaw)},
+			formatRaw), Try: []string{formatVDI, formatFixed}, Moves: env.MovesFiles},
 		{Name: "hostiocache", Default: "off", Doc: "Whether VirtualBox uses the host's page cache for the disk: on " +
-			"or off.", Check: env.OneOf("on", "off")},
+			"or off.", Check: env.OneOf("on", "off"), Try: []string{"on", "off"}, Moves: env.MovesFiles},
 		{Name: "ignore_flush", Default: byDefault, Doc: "Whether VirtualBox ignores the guest's flushes: on, off, or " +
 			"default, which is on for ide and for virtio-scsi with hostiocache=on, and off for the others.",
 			Check: env.OneOf(byDefault, "on", "off")},
@@ -100,9 +101,10 @@ func settings() []env.Setting {
 	}, driveSettings(), []env.Setting{
 		{Name: "paravirt", Default: "default (interpreter: none)", Doc: "Interface that the guest's kernel is " +
 			"offered: none, default, legacy, minimal, hyperv or kvm.",
-			Check: env.OneOf(none, byDefault, "legacy", "minimal", "hyperv", "kvm")},
+			Check: env.OneOf(none, byDefault, "legacy", "minimal", "hyperv", "kvm"),
+			Try:   []string{none, "legacy", "kvm"}},
 		{Name: "chipset", Default: "piix3", Doc: "The machine's chipset: piix3 or ich9.", Check: env.OneOf("piix3",
-			"ich9")},
+			"ich9"), Try: []string{"piix3", "ich9"}},
 		{Name: "firmware", Default: "bios", Doc: "The machine's firmware: bios or efi.", Check: env.OneOf("bios",
 			"efi")},
 		{Name: "nic", Default: none, Doc: "Network card: none, 82540EM, 82545EM, Am79C973 or virtio.",
@@ -110,9 +112,9 @@ func settings() []env.Setting {
 		{Name: "nic_mode", Default: "null", Doc: "What the card is connected to: null, nothing; or nat, by which the " +
 			"guest reaches this machine.", Check: env.OneOf("null", nat)},
 		{Name: "nested_paging", Default: byDefault, Doc: "The processor's nested page tables: on, off or default.",
-			Check: env.OneOf(byDefault, "on", "off")},
+			Check: env.OneOf(byDefault, "on", "off"), Try: []string{"off"}},
 		{Name: "large_pages", Default: byDefault, Doc: "Large pages for the guest's memory: on, off or default.",
-			Check: env.OneOf(byDefault, "on", "off")},
+			Check: env.OneOf(byDefault, "on", "off"), Try: []string{"on"}},
 		{Name: "kernel", Default: "auto", Doc: "The guest's kernel: cloud, generic, the release of a fetched kernel, " +
 			"or the path of an image; auto takes the first one with the needed drivers."},
 		{Name: "modules", Default: "", Doc: "Folder with more modules for that kernel, such as a vboxguest.ko and " +

@@ -1,0 +1,356 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tare/internal/judge/verdict"
+	"tare/internal/lab/env"
+	"tare/internal/plan"
+	"tare/internal/record"
+	"tare/internal/suggest"
+	"tare/internal/unit"
+)
+
+// sweepCommand is `tare sweep`: which one setting moves a figure.
+type sweepCommand struct {
+	*app
+	run      *runFlags
+	only     []string
+	pairs    bool
+	variants []env.Variant
+	of       string // the environment of a mount; "" where an environment is swept
+	base     env.Spec
+}
+
+func (cmd *sweepCommand) command() *cobra.Command {
+	f := &runFlags{}
+	cmd.run = f
+	c := &cobra.Command{
+		Use:   "sweep -e ENVIRONMENT [-m MOUNT] -w WORKLOAD",
+		Short: "Find out which one setting of an environment or a mount moves a figure",
+		Long: `Make targets that differ from one in a single setting each, weigh them against it in turn, and rank the settings by
+what they change, with one error rate for all of them.
+
+With -m the settings of that mount are tried, in one environment, else those of the environment. Settings that cannot
+move the workload are left out: a network card for work on files, for instance. --try has other settings and values.
+
+    tare sweep -e 'vm=qemu?cache=writethrough' -w fs.randwrite:fsync=each,size=16MiB
+    tare sweep -e vm=qemu -m 'vm:share=9p?msize=4096' -w fs.seqread:size=16MiB
+    tare sweep -e docker -w syscall:op=forkexec --try security=seccomp=unconfined --try runtime=crun
+    tare sweep -e vm=qemu -w fs.randread --pairs            then the best ones together, too`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := f.ui.open(cmd.err, f.dryRun); err != nil {
+				return err
+			}
+			defer f.ui.close(c.Context(), cmd.err)
+			f.plan.Budget = &f.budget
+			return cmd.sweep(c.Context())
+		},
+	}
+	fl := c.Flags()
+	fl.StringArrayVarP(&f.plan.Environments, "env", "e", nil, "the environment: NAME[=DRIVER[:ARG][?key=value&...]]")
+	fl.StringArrayVarP(&f.plan.Mounts, "mount", "m", nil,
+		"a folder in it, whose settings are tried: ENVIRONMENT:NAME[=KIND[:ARG][?key=value&...]]")
+	fl.StringArrayVarP(&f.plan.Workloads, "workload", "w", nil, "a workload: KIND[:key=value,...] (repeatable)")
+	fl.StringArrayVar(&cmd.only, "try", nil, "a `SETTING=VALUE` to try, in the place of all others (repeatable)")
+	fl.BoolVar(&cmd.pairs, "pairs", false, "then weigh the settings that help most together, two at a time")
+	fl.StringVarP(&f.out, "out", "o", "", "folder for the result, made by tare [tare-DATE-TIME]")
+	fl.DurationVar(&f.budget, "budget", 10*time.Minute, "stop after this time and rank by what is known")
+	fl.IntVar(&f.plan.Blocks, "blocks", 0, "at most this many blocks")
+	fl.Uint64Var(&f.plan.Seed, "seed", 0, "seed of order and data [random, recorded]")
+	fl.BoolVar(&f.dryRun, "dry-run", false, "print cells, blocks, disk space and expected time, and start nothing")
+	f.ui.register(fl)
+	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress; only the report")
+	fl.BoolVar(&f.ascii, "ascii", false, "draw the report with ASCII characters only")
+	return c
+}
+
+// sweep derives the targets, weighs them and ranks the settings.
+func (cmd *sweepCommand) sweep(ctx context.Context) error {
+	f := cmd.run
+	if len(f.plan.Environments) != 1 || len(f.plan.Mounts) > 1 || len(f.plan.Workloads) == 0 {
+		return usagef("name one environment (-e), at most one mount in it (-m), and the work that matters (-w)")
+	}
+	if err := cmd.derive(ctx); err != nil {
+		return err
+	}
+	if f.out == "" {
+		f.out = "tare-" + time.Now().Format("20060102-150405")
+	}
+	p, err := plan.FromFlags(nil, cmd.flags(cmd.variants), cmd.tables())
+	if err != nil {
+		return err
+	}
+	ran := (&runCommand{app: cmd.app, flags: f}).measure(ctx, p)
+	if f.dryRun || ran != nil {
+		return ran
+	}
+	best, err := cmd.rank(f.out, cmd.variants)
+	if err != nil || !cmd.pairs || len(best) < 2 {
+		return err
+	}
+	return cmd.pair(ctx, best)
+}
+
+// derive finds the specs that differ in one setting.
+func (cmd *sweepCommand) derive(ctx context.Context) error {
+	f := cmd.run
+	base, err := env.ParseSpec(f.plan.Environments[0])
+	if err != nil {
+		return usageError{err}
+	}
+	if err := cmd.drivers.Check(base); err != nil {
+		return usageError{err}
+	}
+	info, _ := cmd.drivers.Lookup(base.Driver)
+	settings, in := info.Settings, base
+	if len(f.plan.Mounts) == 1 {
+		of, mount, err := env.ParseMount(f.plan.Mounts[0])
+		if err != nil {
+			return usageError{err}
+		}
+		kind, ok := info.MountKind(mount.Driver)
+		if of != base.Name || !ok {
+			return usagef("-m %s: there is no such mount in %s; tare list mounts shows the kinds", f.plan.Mounts[0],
+				base.Name)
+		}
+		cmd.of, settings, base = of, kind.Settings, mount
+	}
+	cmd.base = base
+	all, err := cmd.candidates(base, settings)
+	if err != nil {
+		return err
+	}
+	available := cmd.available(ctx)
+	for _, v := range all {
+		err := error(nil)
+		ok, why := true, ""
+		if cmd.of == "" {
+			if err = cmd.drivers.Check(v.Spec); err == nil {
+				ok, why = available(v.Spec, nil)
+			}
+		} else if err = cmd.drivers.CheckMountIn(cmd.of+":"+v.Name, in, v.Spec); err == nil {
+			ok, why = available(in, &v.Spec)
+		}
+		if err != nil {
+			ok, why = false, err.Error()
+		}
+		if !ok {
+			fmt.Fprintf(cmd.err, "without    %s=%s: %s\n", v.Setting, v.Value, printableLine(why))
+			continue
+		}
+		cmd.variants = append(cmd.variants, v)
+	}
+	if len(cmd.variants) == 0 {
+		return usagef("no setting of %s is left to try for this work; name some with --try SETTING=VALUE", base.Name)
+	}
+	return nil
+}
+
+// candidates are what is worth trying, or what --try names.
+func (cmd *sweepCommand) candidates(base env.Spec, settings []env.Setting) ([]env.Variant, error) {
+	if len(cmd.only) == 0 {
+		return env.Vary(base, settings, cmd.moved()...), nil
+	}
+	var chosen []env.Setting
+	for _, text := range cmd.only {
+		name, value, ok := strings.Cut(text, "=")
+		i := slices.IndexFunc(settings, func(s env.Setting) bool { return s.Name == name })
+		if !ok || i < 0 {
+			names := []string{}
+			for _, s := range settings {
+				names = append(names, s.Name)
+			}
+			return nil, usagef("--try %s: expected SETTING=VALUE with a setting of %s%s", text, base.Driver,
+				suggest.MeantOrAll(name, names, "there are:"))
+		}
+		chosen = append(chosen, env.Setting{Name: name, Try: []string{value}})
+	}
+	return env.Vary(base, chosen), nil
+}
+
+// moved says which settings can move the workloads.
+func (cmd *sweepCommand) moved() (moved []string) {
+	for _, w := range cmd.run.plan.Workloads {
+		name, _, _ := strings.Cut(w, ":")
+		k, ok := cmd.kind(name)
+		switch {
+		case !ok: // said elsewhere
+		case k.Needs.Peer:
+			moved = append(moved, env.MovesNetwork)
+		case k.Needs.FS:
+			moved = append(moved, env.MovesFiles)
+		}
+	}
+	return moved
+}
+
+// flags are those of a run that weighs the variants against the base.
+func (cmd *sweepCommand) flags(variants []env.Variant) plan.Flags {
+	f := cmd.run.plan
+	f.Baseline = cmd.target(cmd.base.Name)
+	for i := range variants {
+		text := variants[i].Name + "=" + variants[i].String()
+		if cmd.of == "" {
+			f.Environments = append(slices.Clip(f.Environments), text)
+		} else {
+			f.Mounts = append(slices.Clip(f.Mounts), cmd.of+":"+text)
+		}
+	}
+	return f
+}
+
+// target is the name of a variant's target.
+func (cmd *sweepCommand) target(name string) string {
+	if cmd.of != "" {
+		return cmd.of + ":" + name
+	}
+	return name
+}
+
+// rank prints what each setting moves, the most helpful first, and returns the variants that were shown to cost less in
+// the first workload, the best first.
+func (cmd *sweepCommand) rank(dir string, variants []env.Variant) (best []env.Variant, err error) {
+	r, err := cmd.load(dir)
+	if err != nil {
+		return nil, err
+	}
+	for i := range r.Plan.Workloads {
+		w := r.Plan.Workloads[i].Label
+		cells := cmd.cells(r.result, w, variants)
+		fmt.Fprintf(cmd.out, "\nWhat moves %s in %s\n", printableLine(w), cmd.target(cmd.base.Name))
+		cmd.table(cmd.out, cells)
+		shown := slices.DeleteFunc(slices.Clone(cells), func(c swept) bool {
+			return c.cell.Verdict != record.Different || c.cell.Ratio.Center >= 1
+		})
+		if len(shown) == 0 {
+			fmt.Fprintf(cmd.out, "None of these settings was shown to make it cheaper.\n")
+			continue
+		}
+		flag := "-e"
+		if cmd.of != "" {
+			flag = "-m"
+		}
+		v := shown[0].variant
+		name := cmd.target(cmd.base.Name)
+		v.Name = cmd.base.Name
+		fmt.Fprintf(cmd.out, "Use: %s %s\n", flag, quoteArg(name+"="+v.String()))
+		if i == 0 {
+			for _, c := range shown {
+				best = append(best, c.variant)
+			}
+		}
+	}
+	return best, nil
+}
+
+// swept is a variant with its cell.
+type swept struct {
+	variant env.Variant
+	cell    *verdict.Cell
+}
+
+// cells are the variants' primary cells of a workload: those shown to differ first, by their ratios, then the others.
+func (cmd *sweepCommand) cells(r *verdict.Result, workload string, variants []env.Variant) (all []swept) {
+	for i := range r.Cells {
+		c := &r.Cells[i]
+		if c.Workload != workload || !c.Primary {
+			continue
+		}
+		for _, v := range variants {
+			if c.Target == cmd.target(v.Name) {
+				all = append(all, swept{v, c})
+			}
+		}
+	}
+	rank := func(s swept) int {
+		switch s.cell.Verdict {
+		case record.Different:
+			return 0
+		case record.Withheld, record.Failed:
+			return 2
+		}
+		return 1
+	}
+	slices.SortStableFunc(all, func(a, b swept) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.cell.Ratio.Center, b.cell.Ratio.Center))
+	})
+	return all
+}
+
+// table prints them.
+func (cmd *sweepCommand) table(w io.Writer, cells []swept) {
+	width := 0
+	for _, c := range cells {
+		width = max(width, len(c.variant.Setting)+1+len(c.variant.Value))
+	}
+	for _, c := range cells {
+		what := c.variant.Setting + "=" + c.variant.Value
+		fmt.Fprintf(w, "  %-*s  %s\n", width, printableLine(what), effect(c.cell))
+	}
+}
+
+// effect is what a cell says of a setting.
+func effect(c *verdict.Cell) string {
+	figure := fmt.Sprintf("%s [%s, %s]", unit.Number(c.Ratio.Center), unit.Number(c.Low), unit.Number(c.High))
+	switch c.Verdict {
+	case record.Different:
+		if c.Ratio.Center < 1 {
+			return figure + "  costs less"
+		}
+		return figure + "  costs more"
+	case record.Equivalent:
+		return figure + "  makes no difference that matters"
+	case record.Failed:
+		if c.Failure != nil {
+			return "failed: " + printableLine(c.Failure.Message)
+		}
+		return "failed"
+	case record.Withheld:
+		return "not ranked: the report says why"
+	}
+	return figure + "  not shown to differ"
+}
+
+// mostPaired bounds the settings that are weighed together.
+const mostPaired = 3
+
+// pair weighs the best settings two at a time, beside each by itself.
+func (cmd *sweepCommand) pair(ctx context.Context, best []env.Variant) error {
+	best = slices.DeleteFunc(slices.Clone(best), func(v env.Variant) bool { // one value of each setting
+		return slices.IndexFunc(best, func(o env.Variant) bool { return o.Setting == v.Setting }) !=
+			slices.IndexFunc(best, func(o env.Variant) bool { return o.Name == v.Name })
+	})
+	best = best[:min(len(best), mostPaired)]
+	variants := slices.Clone(best)
+	for i, a := range best {
+		for _, b := range best[i+1:] {
+			both := env.Variant{Spec: a.With(map[string]string{b.Setting: b.Value}),
+				Setting: a.Setting + "=" + a.Value + " " + b.Setting, Value: b.Value}
+			both.Name = fmt.Sprintf("%.30s-both%d", cmd.base.Name, len(variants)-len(best)+1)
+			variants = append(variants, both)
+		}
+	}
+	if len(variants) == len(best) {
+		return nil
+	}
+	cmd.run.out += "-pairs"
+	p, err := plan.FromFlags(nil, cmd.flags(variants), cmd.tables())
+	if err != nil {
+		return err
+	}
+	if err := (&runCommand{app: cmd.app, flags: cmd.run}).measure(ctx, p); err != nil {
+		return err
+	}
+	_, err = cmd.rank(cmd.run.out, variants)
+	return err
+}
