@@ -121,7 +121,7 @@ func (cmd *bundleCommand) pack(dir, out string, masked bool, words []string) err
 }
 
 // secrets are the names of this machine and its user, which may stand in outputs without any form to tell them by.
-func (cmd *bundleCommand) secrets(words []string) redact.Secrets {
+func (con *console) secrets(words []string) redact.Secrets {
 	s := redact.Secrets{Words: words}
 	if h, err := os.Hostname(); err == nil {
 		s.Hosts = append(s.Hosts, h)
@@ -130,7 +130,7 @@ func (cmd *bundleCommand) secrets(words []string) redact.Secrets {
 		s.Users = append(s.Users, u.Username)
 	}
 	for _, name := range []string{"USER", "LOGNAME", "SUDO_USER", "USERNAME"} {
-		if v := cmd.getenv(name); v != "" {
+		if v := con.getenv(name); v != "" {
 			s.Users = append(s.Users, v)
 		}
 	}

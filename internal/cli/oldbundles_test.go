@@ -42,7 +42,7 @@ func TestOldBundles(t *testing.T) {
 			{"text", nil, exitOK}, {"details.text", []string{"--details", "--ascii"}, exitOK},
 			{"paid.text", paid, exitFailed},
 			{"json", nil, exitOK}, {"paid.json", paid, exitFailed}, {"markdown", paid, exitFailed},
-			{"github", paid, exitFailed},
+			{"github", paid, exitFailed}, {"issue", nil, exitOK},
 			{"junit", fail, exitGate}, {"csv", nil, exitOK}, {"benchstat", nil, exitOK}, {"svg", nil, exitOK},
 			{"iozone", nil, exitOK},
 		} {

@@ -106,4 +106,28 @@ func TestRedactedReports(t *testing.T) {
 			}
 		}
 	}
+	// The evidence block is redacted without a word, unless names are asked for.
+	code, block, said := reported(t, []string{dir, "--format", "issue", "--redact-word", "costs"})
+	if code != exitOK || !strings.Contains(string(block), "anon-word-") ||
+		!strings.Contains(string(block), "replaced by pseudonyms") {
+		t.Errorf("exit code %d, %s\n%s", code, said, block)
+	}
+	for _, s := range secrets {
+		if strings.Contains(strings.ToLower(string(block)), s) {
+			t.Errorf("the evidence block has %q:\n%s", s, block)
+		}
+	}
+	if code, block, said = reported(t, []string{dir, "--format", "issue", "--no-redact"}); code != exitOK ||
+		!strings.Contains(string(block), "prod-cluster") || strings.Contains(string(block), "pseudonyms") {
+		t.Errorf("--no-redact: exit code %d, %s\n%s", code, said, block)
+	}
+	// A bundle that was edited is no evidence.
+	file := filepath.Join(dir, bundle.EvidenceDir, "kube-payments-0.txt")
+	if err := os.WriteFile(file, []byte("edited"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if code, block, said = reported(t, []string{dir, "--format", "issue"}); code != exitFailed || len(block) > 0 ||
+		!strings.Contains(string(said), "--no-redact") {
+		t.Errorf("an edited bundle: exit code %d, %s\n%s", code, said, block)
+	}
 }

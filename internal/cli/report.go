@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -8,6 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tare/internal/bundle/redact"
+	"tare/internal/lab/leftover"
+	"tare/internal/plan"
 	"tare/internal/show/report"
 	"tare/internal/suggest"
 )
@@ -21,6 +25,8 @@ type reportCommand struct {
 		strict      bool
 		fail        failIf
 		costs       costOptions
+		names       bool     // leave names in a form that is redacted otherwise
+		words       []string // to replace as well
 	}
 }
 
@@ -29,7 +35,10 @@ func (cmd *reportCommand) command() *cobra.Command {
 		Use: "report BUNDLE", Short: "Show a bundle as a table, a page, a workbook, raw data or a chart",
 		Long: "Show what a bundle says. Verdicts are computed again from the raw trials.\n\n" + formatTable() + `
 Without --format, the extension of the name given with -o decides: "-o result.xlsx" writes a workbook. A file is written
-completely or not at all.`,
+completely or not at all.
+
+"--format issue" is for people elsewhere, so names of hosts and users, paths, addresses and serial numbers are replaced
+in it as by "tare bundle pack --redact". Read it before you post it; --redact-word replaces names that no rule can know.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if cmd.flags.out == "-" { // as every other program has it
@@ -46,6 +55,13 @@ completely or not at all.`,
 			f, err := knownFormat(cmd.flags.format)
 			if err != nil {
 				return err
+			}
+			if (cmd.flags.names || len(cmd.flags.words) > 0) && !f.Redacted {
+				return usagef("--no-redact and --redact-word are for --format issue: the others are not redacted; "+
+					"`tare bundle pack --redact %s` makes a bundle that is", quoteArg(args[0]))
+			}
+			if cmd.flags.names && len(cmd.flags.words) > 0 {
+				return usagef("--no-redact and --redact-word exclude each other")
 			}
 			if f.Binary && cmd.flags.out == "" && cmd.outFD >= 0 {
 				return usagef("--format %s is binary and standard output is a terminal: name a file with -o",
@@ -70,10 +86,22 @@ completely or not at all.`,
 				return err
 			}
 			costs := cmd.flags.costs.compute(b.result, b.Plan)
-			m := report.NewModel(b.result)
-			m.Trials, m.Plan, m.FailIf = b.trials, b.Plan, outcomes
+			shown := b
+			if f.Redacted && !cmd.flags.names {
+				if shown, err = cmd.redacted(b, cmd.flags.words); err != nil {
+					return err
+				}
+			}
+			m := report.NewModel(shown.result)
+			m.Trials, m.Plan, m.FailIf = shown.trials, shown.Plan, outcomes
 			m.Normal, m.Worth = costs.table, costs.worth
-			m.Bundle = shownName(args[0], cmd.flags.format, cmd.flags.out, len(b.Manifest.Redacted) > 0)
+			m.Redacted = len(shown.Manifest.Redacted) > 0
+			m.Bundle = shownName(args[0], cmd.flags.format, cmd.flags.out, m.Redacted)
+			if f.Redacted { // its readers do not have the bundle
+				if words, ok := plan.Arguments(m.Plan, cmd.tables()); ok {
+					m.Command = commandLine(words)
+				}
+			}
 			if cmd.flags.out == "" {
 				err = cmd.print(cmd.out, m, f.Render, cmd.flags.print)
 			} else {
@@ -99,6 +127,9 @@ completely or not at all.`,
 		"exit with 4 when a cell is inconclusive, withheld or failed, or a --fail-if condition cannot be decided")
 	cmd.flags.fail.flag(c)
 	cmd.flags.costs.flag(c)
+	c.Flags().BoolVar(&cmd.flags.names, "no-redact", false, "leave the names in --format issue")
+	c.Flags().StringArrayVar(&cmd.flags.words, "redact-word", nil,
+		"also replace this word in --format issue (repeatable)")
 	c.Flags().BoolVar(&cmd.flags.print.ascii, "ascii", false, "ASCII characters only")
 	c.Flags().BoolVar(&cmd.flags.print.details, "details", false,
 		"show every metric, not only the primary ones, and all facts of the targets")
@@ -113,6 +144,51 @@ func shownName(arg, format, out string, redacted bool) string {
 		return arg
 	}
 	return filepath.Base(arg)
+}
+
+// longestCommand is how long a command line may be that a report shows, in bytes.
+const longestCommand = 1000
+
+// commandLine writes the arguments of tare run as a shell takes them; "" for more than one cares to paste.
+func commandLine(words []string) string {
+	line := "tare run"
+	for _, w := range words {
+		line += " " + quoteArg(w)
+	}
+	if len(line) > longestCommand {
+		return ""
+	}
+	return line
+}
+
+// redacted reads a bundle again with its names replaced. One that was redacted before is itself, unless there are more
+// words to replace.
+func (cmd *reportCommand) redacted(b *loaded, words []string) (*loaded, error) {
+	if len(b.Manifest.Redacted) > 0 && len(words) == 0 {
+		return b, nil
+	}
+	refuse := func(err error) error {
+		return fmt.Errorf("redact %s: %w; what cannot be verified is no evidence: `tare report` shows what could be "+
+			"read, and --no-redact writes the block all the same", b.name, err)
+	}
+	if b.packed != nil || b.damage != nil {
+		return nil, refuse(errors.Join(b.packed, b.damage))
+	}
+	in, err := cmd.folder(b.name)
+	if err != nil {
+		return nil, err
+	}
+	defer in.done()
+	dir, release, err := leftover.New(cmd.scratchBase(), newRunID())
+	if err != nil {
+		return nil, fmt.Errorf("redact %s: %w", b.name, err)
+	}
+	defer release()
+	copied := filepath.Join(dir, "bundle")
+	if err := redact.Bundle(in.dir, copied, cmd.secrets(words)); err != nil {
+		return nil, refuse(err)
+	}
+	return cmd.read(opened{dir: copied}, b.name)
 }
 
 func formatTable() string {

@@ -37,3 +37,12 @@ func (p *Plan) Without(targets, workloads map[string]bool) *Plan {
 	}
 	return &out
 }
+
+// Afresh returns a copy of the plan without its frozen work, which another machine finds for itself.
+func (p *Plan) Afresh() *Plan {
+	out := clone(p)
+	for i := range out.Workloads {
+		out.Workloads[i].Work = nil
+	}
+	return &out
+}

@@ -104,6 +104,7 @@ func FuzzForms(f *testing.F) {
 		for _, form := range []Renderer{Markdown, GitHub} {
 			noMarkup(t, string(render(t, form, m)))
 		}
+		noMarkup(t, oneBlock(t, string(render(t, Issue, m))))
 		for line := range strings.Lines(string(render(t, Benchstat, m))) {
 			if strings.ContainsFunc(line, func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsPrint(r) }) {
 				t.Fatalf("%q", line)
@@ -125,6 +126,38 @@ func noMarkup(t *testing.T, text string) {
 		if strings.ContainsAny(line, "<>") {
 			t.Fatalf("markup in %q", line)
 		}
+	}
+}
+
+// oneBlock takes the plan out of an evidence block, which must be the only code block there and end.
+func oneBlock(t *testing.T, text string) string {
+	t.Helper()
+	head, rest, ok := strings.Cut(text, "\n```")
+	if !ok {
+		return text
+	}
+	ticks := rest[:len(rest)-len(strings.TrimLeft(rest, "`"))]
+	_, end, closed := strings.Cut(rest[len(ticks):], "\n```"+ticks+"\n")
+	if !closed || strings.Contains(end, "```") {
+		t.Fatalf("the plan does not end where it should: %q", text)
+	}
+	return head + end
+}
+
+// TestEvidenceBlockIsBounded: the block is read at a glance, however much was measured.
+func TestEvidenceBlockIsBounded(t *testing.T) {
+	m := scenes()["many"]
+	for range 3000 {
+		m.Findings = append(m.Findings, verdict.Finding{Text: strings.Repeat("long finding ", 60)})
+	}
+	m.Command = "tare run"
+	got := string(render(t, Issue, m))
+	if lines := strings.Count(got, "\n"); lines > 28 || len(got) > 10_000 {
+		t.Errorf("%d lines, %d bytes:\n%s", lines, len(got), got)
+	}
+	m.Command, m.Plan = "", &plan.Plan{Name: strings.Repeat("x", longestIssuePlan)}
+	if got := string(render(t, Issue, m)); strings.Contains(got, "```") || !strings.Contains(got, "`tare rerun`") {
+		t.Errorf("a plan that is too long:\n%s", got)
 	}
 }
 

@@ -259,18 +259,23 @@ func markdownText(s string) string {
 // code makes text a code span, whatever backticks it has (CommonMark 6.1).
 func code(s string) string {
 	s = clean(s)
+	fence := strings.Repeat("`", longestRun(s, '`')+1)
+	if strings.HasPrefix(s, "`") || strings.HasSuffix(s, "`") {
+		s = " " + s + " "
+	}
+	return fence + s + fence
+}
+
+// longestRun is how often a character stands in a row, at most.
+func longestRun(s string, of rune) int {
 	longest, run := 0, 0
 	for _, r := range s {
-		if r != '`' {
+		if r != of {
 			run = 0
 			continue
 		}
 		run++
 		longest = max(longest, run)
 	}
-	fence := strings.Repeat("`", longest+1)
-	if strings.HasPrefix(s, "`") || strings.HasSuffix(s, "`") {
-		s = " " + s + " "
-	}
-	return fence + s + fence
+	return longest
 }

@@ -36,6 +36,10 @@ type Model struct {
 	Worth  *costper.Answers
 	// Bundle is the path of the bundle as the reader would type it; "" when there is none. The caller sets it.
 	Bundle string
+	// Command is the command line that repeats the run without its bundle; "" when there is none. The caller sets it.
+	Command string
+	// Redacted says that names were replaced by pseudonyms. The caller sets it.
+	Redacted bool
 	// Text are the settings of the terminal report. The caller sets them.
 	Text TextOptions
 }
@@ -109,6 +113,9 @@ type Format struct {
 	Binary bool
 	// ShowsCosts says that the form shows Model.Normal and Model.Worth.
 	ShowsCosts bool
+	// Redacted says that the form is for people elsewhere: it is made of a redacted copy of the bundle unless the user
+	// asks for names.
+	Redacted bool
 }
 
 // Renderers lists the forms of report in the order they are listed to the user.
@@ -135,6 +142,8 @@ func Renderers() []Format {
 		{Name: "iozone", Doc: "the tables of fs.matrix as iozone -R prints them", Render: Iozone},
 		{Name: "junit", Doc: "cells and conditions as test cases, for a CI system", Render: JUnit, Suffix: ".xml"},
 		{Name: "github", Doc: "a step summary for GitHub Actions", Render: GitHub, ShowsCosts: true},
+		{Name: "issue", Doc: "evidence for a maintainer: about ten lines of Markdown, redacted", Render: Issue,
+			Redacted: true},
 	}
 }
 

@@ -22,16 +22,21 @@ func (t *terminal) findings() []note {
 		if f.Severity == verdict.Info {
 			prefix = "- "
 		}
-		text := clean(f.Text)
-		if !strings.HasSuffix(text, ".") {
-			text += "."
-		}
-		if f.Remedy != "" {
-			text += " Remedy: " + strings.TrimSuffix(clean(f.Remedy), ".") + "."
-		}
-		notes = append(notes, note{prefix, text})
+		notes = append(notes, note{prefix, findingText(f)})
 	}
 	return notes
+}
+
+// findingText is a finding with its remedy, as a sentence of each.
+func findingText(f *verdict.Finding) string {
+	text := clean(f.Text)
+	if !strings.HasSuffix(text, ".") {
+		text += "."
+	}
+	if f.Remedy != "" {
+		text += " Remedy: " + strings.TrimSuffix(clean(f.Remedy), ".") + "."
+	}
+	return text
 }
 
 // failures tells why cells failed, each reason once, except where a finding says it of the whole target.

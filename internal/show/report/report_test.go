@@ -173,6 +173,11 @@ func TestJSON(t *testing.T) {
 		})
 	}
 	golden(t, "groups.markdown", render(t, Markdown, scenes()["groups"]))
+	for _, name := range []string{"verdicts-wide", "many", "hostile", "target-failed", "unfinished", "one-target"} {
+		m := scenes()[name]
+		m.Command = "tare run -e host -e 'vm=qemu?cpus=2' -w fs.randread:bs=4KiB --seed 7"
+		golden(t, name+".issue", render(t, Issue, m))
+	}
 	golden(t, "unfinished.json", render(t, JSON, scenes()["unfinished"]))
 }
 
