@@ -7,12 +7,12 @@ import (
 	"math"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
 	"tare/internal/record"
 	"tare/internal/suggest"
+	"tare/internal/sys/benchfmt"
 	"tare/internal/unit"
 )
 
@@ -169,17 +169,5 @@ func firstGroup(out []byte, re *regexp.Regexp) (float64, error) {
 	if m == nil {
 		return 0, fmt.Errorf("the output has no match for the expression %s", re)
 	}
-	return parseNumber(string(m[1]))
-}
-
-func parseNumber(s string) (float64, error) {
-	s = strings.TrimSpace(s)
-	if len(s) > 64 {
-		return 0, errors.New("the matched text is too long for a number")
-	}
-	v, err := strconv.ParseFloat(s, 64)
-	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
-		return 0, fmt.Errorf("%q is not a number", s)
-	}
-	return v, nil
+	return benchfmt.Number(string(m[1]))
 }

@@ -1,12 +1,12 @@
 package command
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
+
+	"tare/internal/sys/benchfmt"
 )
 
 // parsePointer reads a JSON pointer of RFC 6901: "" is the whole document, else every token follows a slash, "~1" is a
@@ -72,7 +72,7 @@ func arrayIndex(token string) (int, error) {
 // counts, because some programs quote their figures.
 func numberAt(out []byte, path []string) (float64, error) {
 	var doc any
-	if err := decodeJSON(out, &doc); err != nil {
+	if err := benchfmt.JSON(out, &doc); err != nil {
 		return 0, err
 	}
 	v, err := lookup(doc, path)
@@ -81,37 +81,10 @@ func numberAt(out []byte, path []string) (float64, error) {
 	}
 	switch v := v.(type) {
 	case json.Number:
-		return parseNumber(v.String())
+		return benchfmt.Number(v.String())
 	case string:
-		return parseNumber(v)
+		return benchfmt.Number(v)
 	default:
 		return 0, fmt.Errorf("the value at /%s is not a number", strings.Join(path, "/"))
 	}
-}
-
-// decodeJSON reads the document in a program's output: all of it, or the part from the first line that opens an object
-// or list, because some programs print notes first. Text after the document is ignored.
-func decodeJSON(out []byte, into any) error {
-	const tries = 8 // a list may be a note in brackets; hostile output must not make this quadratic
-	for at, tried := 0, 0; at < len(out) && tried < tries; {
-		line := bytes.TrimLeft(out[at:], " \t\r\n")
-		at = len(out) - len(line)
-		if len(line) > 0 && (line[0] == '{' || line[0] == '[') {
-			d := json.NewDecoder(bytes.NewReader(line))
-			d.UseNumber()
-			err := d.Decode(into)
-			if err == nil {
-				return nil
-			}
-			if tried++; line[0] == '{' {
-				return fmt.Errorf("the output is not JSON: %w", err)
-			}
-		}
-		end := bytes.IndexByte(line, '\n')
-		if end < 0 {
-			break
-		}
-		at += end + 1
-	}
-	return errors.New("the output contains no JSON document")
 }

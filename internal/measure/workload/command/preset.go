@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 
+	"tare/internal/sys/benchfmt"
 	"tare/internal/unit"
 )
 
@@ -64,6 +65,6 @@ func number(out []byte, label string) (float64, bool) {
 		return 0, false
 	}
 	word, _, _ := strings.Cut(rest, " ")
-	v, err := parseNumber(word)
+	v, err := benchfmt.Number(word)
 	return v, err == nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"tare/internal/sys/benchfmt"
 	"tare/internal/unit"
 )
 
@@ -49,7 +50,7 @@ type fioSide struct {
 
 func parseFIO(out []byte) (*found, error) {
 	var doc fioOutput
-	if err := decodeJSON(out, &doc); err != nil {
+	if err := benchfmt.JSON(out, &doc); err != nil {
 		return nil, fmt.Errorf("%w; run fio with --output-format=json", err)
 	}
 	if len(doc.Jobs) == 0 {
@@ -112,7 +113,7 @@ func parseIperf3(out []byte) (*found, error) {
 			Received *iperfSum `json:"sum_received"`
 		} `json:"end"`
 	}
-	if err := decodeJSON(out, &doc); err != nil {
+	if err := benchfmt.JSON(out, &doc); err != nil {
 		return nil, fmt.Errorf("%w; run iperf3 with -J", err)
 	}
 	if doc.Error != "" { // with -J iperf3 reports an error here and exits with 0

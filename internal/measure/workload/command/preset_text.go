@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"tare/internal/sys/benchfmt"
 	"tare/internal/unit"
 )
 
@@ -33,7 +34,7 @@ func parseSysbench(out []byte) (*found, error) {
 	} else {
 		events, ok1 := number(out, "total number of events:")
 		total, _ := after(out, "total time:")
-		seconds, err := parseNumber(strings.TrimSuffix(total, "s"))
+		seconds, err := benchfmt.Number(strings.TrimSuffix(total, "s"))
 		if !ok1 || err != nil || seconds <= 0 {
 			return nil, errors.New("the output is not a report of sysbench 1.0: it has no events and total time")
 		}
@@ -70,7 +71,7 @@ func bracketed(out []byte, label string) (float64, bool) {
 	}
 	_, rest, _ = strings.Cut(rest, "(")
 	word, _, _ := strings.Cut(rest, " ")
-	v, err := parseNumber(word)
+	v, err := benchfmt.Number(word)
 	return v, err == nil
 }
 
@@ -81,7 +82,7 @@ func transferred(out []byte) (float64, bool) {
 		return 0, false
 	}
 	word, _, _ := strings.Cut(rest[:min(len(rest), 80)], " ")
-	v, err := parseNumber(word)
+	v, err := benchfmt.Number(word)
 	return v, err == nil
 }
 
@@ -149,7 +150,7 @@ func scaled(out []byte, label string, units []scale) (float64, bool) {
 	word, _, _ := strings.Cut(rest, " ")
 	for _, u := range units {
 		if digits, ok := strings.CutSuffix(word, u.suffix); ok {
-			v, err := parseNumber(digits)
+			v, err := benchfmt.Number(digits)
 			return v * u.factor, err == nil
 		}
 	}
@@ -176,7 +177,7 @@ func parsePgbench(out []byte) (*found, error) {
 			continue
 		}
 		word, what, _ := strings.Cut(string(rest[:min(len(rest), 200)]), " ")
-		if v, err := parseNumber(word); err == nil &&
+		if v, err := benchfmt.Number(word); err == nil &&
 			(!ok || strings.Contains(what, "excluding") || strings.Contains(what, "without")) {
 			tps, ok = v, true
 		}

@@ -1,0 +1,385 @@
+package benchfmt
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"tare/internal/unit"
+)
+
+func sample(t testing.TB, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func parse(t testing.TB, format string, out []byte) (*Suite, error) {
+	t.Helper()
+	p, err := New(format)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p(out)
+}
+
+// shown writes a suite as lines, for comparing.
+func shown(s *Suite) []string {
+	var lines []string
+	for _, c := range s.Cases {
+		line := c.Name + ":"
+		for _, f := range c.Figures {
+			sign := "<"
+			if f.Better == unit.Higher {
+				sign = ">"
+			}
+			line += fmt.Sprintf(" %s %.6g %s %s%d", f.Name, f.Value, f.Unit, sign, f.Repeats)
+		}
+		lines = append(lines, line)
+	}
+	for _, l := range s.Left {
+		lines = append(lines, fmt.Sprintf("left: %s %s: %s", l.Case, l.Figure, l.Why))
+	}
+	return lines
+}
+
+func wantShown(t *testing.T, what string, s *Suite, err error, want ...string) {
+	t.Helper()
+	if err != nil {
+		t.Errorf("%s: %v", what, err)
+		return
+	}
+	if got := shown(s); !slices.Equal(got, want) {
+		t.Errorf("%s:\n%s\nwant\n%s", what, strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestGo(t *testing.T) {
+	s, err := parse(t, "go", []byte(`goos: linux
+pkg: example.com/a
+cpu: Some Processor
+BenchmarkJoin
+BenchmarkJoin/size=10-8   	 1000	      1234 ns/op	 12.5 MB/s	 64 B/op	 2 allocs/op
+BenchmarkJoin/size=10-8   	 1000	      1434 ns/op	 12.5 MB/s	 64 B/op	 2 allocs/op
+BenchmarkJoin/size=10-8   	 1000	      1334 ns/op	 12.5 MB/s	 64 B/op	 2 allocs/op
+    a_test.go:7: a note
+BenchmarkZero-8	 10	 0.25 ns/op	 0 B/op	 0 allocs/op
+BenchmarkOwn-8	 10	 5 ns/op	 40 hits/s	 3.5 misses
+BenchmarkFast-8 is what the benchmark itself says
+BenchmarkOdd-8	 10	 5 ns/op	 7
+BenchmarkBad-8	 10	 five ns/op
+Benchmarking is no benchmark 5 6
+Unit misses better=higher
+--- FAIL: BenchmarkLate-8 (0.00s)
+PASS
+ok  	example.com/a	1.2s
+`))
+	wantShown(t, "go", s, err,
+		"BenchmarkJoin/size=10: time 1.334e-06 s <3 throughput 1.25e+07 B/s >3 bytes 64 B <3 allocs 2 allocs/op <3",
+		"BenchmarkZero: time 2.5e-10 s <1",
+		"BenchmarkOwn: time 5e-09 s <1 hits/s 40 hits/s >1 misses 3.5 misses >1",
+		`left: BenchmarkOdd-8 : line 12: "7" has no unit`,
+		"left: BenchmarkLate-8 : it failed",
+		"left: BenchmarkZero bytes: 0 is no figure that can be compared",
+		"left: BenchmarkZero allocs: 0 is no figure that can be compared",
+		`left: BenchmarkBad ns/op: line 13: "five" is not a number`)
+
+	// Names keep their number where it tells cases apart, and have their package where there are several.
+	s, err = parse(t, "go", []byte("pkg: a\nBenchmarkX 9 1 ns/op\nBenchmarkX-2 9 2 ns/op\n"+
+		"pkg: b\nBenchmarkX-2 9 3 ns/op\n"))
+	wantShown(t, "go -cpu 1,2", s, err, "a.BenchmarkX: time 1e-09 s <1", "a.BenchmarkX-2: time 2e-09 s <1",
+		"b.BenchmarkX-2: time 3e-09 s <1")
+	s, err = parse(t, "go", sample(t, "go.txt"))
+	if err != nil || len(s.Cases) < 3 || s.Cases[0].Figures[0].Unit != "s" {
+		t.Errorf("real output: %+v, %v", s, err)
+	}
+}
+
+func TestCriterion(t *testing.T) {
+	s, err := parse(t, "criterion", sample(t, "criterion.txt"))
+	wantShown(t, "text", s, err,
+		"fib 20: time 2.6251e-05 s <1",
+		"from_elem/1024: time 1.2e-07 s <1 throughput 3.92954e+07 B/s >1",
+		"a group with a long name/and a long parameter: time 0.00352 s <1 throughput 2.1e+06 elem/s >1")
+	s, err = parse(t, "criterion", sample(t, "criterion.ndjson"))
+	wantShown(t, "messages", s, err,
+		"norm: time 1.24e-07 s <1 throughput 8.06452e+09 B/s >1",
+		"group/elements: time 5e-06 s <1 throughput 2e+06 elem/s >1",
+		"left: broken time: it has no typical estimate")
+	s, err = parse(t, "criterion", sample(t, "estimates.json"))
+	wantShown(t, "estimates.json", s, err, "estimates.json: time 2.61e-05 s <1")
+	flat := strings.Replace(string(sample(t, "estimates.json")), `"slope":{`, `"other":{`, 1)
+	s, err = parse(t, "criterion", []byte(flat))
+	wantShown(t, "flat sampling", s, err, "estimates.json: time 2.65e-05 s <1")
+}
+
+func TestDocuments(t *testing.T) {
+	s, err := parse(t, "jmh", sample(t, "jmh.json"))
+	wantShown(t, "jmh", s, err,
+		"org.example.Strings.join avgt size=10: time 1.2345e-08 s <1 gc.alloc.rate.norm 48 B <1",
+		"org.example.Strings.join thrpt size=1000: throughput 2.5e+06 ops/s >1",
+		"left: org.example.Strings.join avgt size=10 gc.alloc.rate: it is neither better when higher nor when lower",
+		"left: org.example.Strings.fail avgt time: NaN is no figure that can be compared")
+
+	s, err = parse(t, "pytest", sample(t, "pytest.json"))
+	if err != nil || len(s.Cases) != 2 || s.Cases[0].Name != "test_sample.py::test_sum[10]" ||
+		s.Cases[0].Figures[0].Name != "time" || s.Cases[0].Figures[0].Unit != "s" || len(s.Left) != 0 {
+		t.Errorf("pytest: %+v, %v", s, err)
+	}
+	s, err = parse(t, "google", sample(t, "google.json"))
+	if err != nil || len(s.Cases) != 3 || s.Cases[0].Name != "BM_copy/64" || s.Cases[0].Figures[0].Repeats != 3 ||
+		s.Cases[0].Figures[2].Unit != "B/s" || s.Cases[0].Figures[2].Better != unit.Higher || len(s.Left) != 1 {
+		t.Errorf("google: %+v, %v", s, err)
+	}
+	s, err = parse(t, "google", []byte(`{"benchmarks": [
+		{"name": "a_mean", "run_name": "a", "run_type": "aggregate", "aggregate_name": "mean", "real_time": 9,
+		 "time_unit": "us"},
+		{"name": "a_median", "run_name": "a", "run_type": "aggregate", "aggregate_name": "median", "real_time": 7,
+		 "time_unit": "us"},
+		{"name": "old", "iterations": 5, "real_time": 3, "cpu_time": 2}]}`))
+	wantShown(t, "aggregates only, and an old row", s, err, "a: time 7e-06 s <1", "old: time 3e-09 s <1 cpu 2e-09 s <1")
+}
+
+func TestPattern(t *testing.T) {
+	s, err := parse(t, `(?m)^(?P<name>\S+) took (?P<value>\S+?) ?(?P<unit>[a-z]*(?:/s)?)$`,
+		[]byte("start\nparse took 12.5 ms\nparse took 13.5ms\nload took 3 ops/s\nnothing took 0 s\n"))
+	wantShown(t, "pattern", s, err, "parse: value 0.013 s <2", "load: value 3 ops/s >1",
+		"left: nothing value: 0 is no figure that can be compared")
+	s, err = parse(t, `(?P<name>\w+)=(?P<value>\d+)`, []byte("a=1 b=2"))
+	wantShown(t, "without a unit", s, err, "a: value 1  <1", "b: value 2  <1")
+	for _, c := range [][2]string{{"nothing", `no format "nothing"; there are: go, criterion`},
+		{"gogle", `did you mean "google"`}, {"(", "missing closing"}, {"(a)", "needs the groups"}, {"(?P<name>a)" + strings.Repeat("()", 10), "11 groups"},
+		{"(?P<name>a)(?P<value>" + strings.Repeat("b", 5000) + ")", "5022 bytes"}} {
+		if _, err := New(c[0]); err == nil || !strings.Contains(err.Error(), c[1]) {
+			t.Errorf("New(%.40q): %v, want %q", c[0], err, c[1])
+		}
+	}
+}
+
+func TestRefused(t *testing.T) {
+	long := strings.Repeat("X", MaxName+1)
+	for _, c := range []struct{ format, out, want string }{
+		{"go", "PASS\n", "no benchmark; Go prints"},
+		{"go", "Benchmark" + long + " 9 1 ns/op\n", "line 1: the name of a case has 310 bytes, at most 300"},
+		{"go", "BenchmarkX 9 NaN ns/op\n", "no benchmark has a figure to compare: BenchmarkX time: NaN"},
+		{"go", "BenchmarkX 9 1e999 ns/op\n", "+Inf is no figure"},
+		{"go", "BenchmarkX 9 -1 ns/op\n", "-1e-09 is no figure"},
+		{"go", "Benchmark\xff 9 1 ns/op\n", "is not UTF-8"},
+		{"criterion", "", "no benchmark; criterion prints"},
+		{"criterion", "x  time: [1 ns 2 ns]\n", "line 1: expected three figures"},
+		{"criterion", "x  time: [1 ns two ns 3 ns]\n", `line 1: "two" is not a number`},
+		{"criterion", "        time: [1 ns 2 ns 3 ns]\n", "line 1: a case has no name"},
+		{"criterion", `{"a": 1}`, "neither a message"},
+		{"criterion", "{\"reason\":\"x\"}\n{\"reason\":", "line 2 is not JSON"},
+		{"jmh", "no", "no JSON document; run JMH with -rf json"},
+		{"jmh", "[]", "the output has no benchmark"},
+		{"jmh", `[{"benchmark": ""}]`, "it has no primaryMetric"},
+		{"jmh", `[{"benchmark": " ", "primaryMetric": {"score": 1, "scoreUnit": "s/op"}}]`,
+			"result 1: a case has no name"},
+		{"pytest", `{"benchmarks": [{"name": "a", "stats": {"median": null}}]}`, "a time: NaN"},
+		{"pytest", `{"benchmarks": [{"name": "a", "stats": {"median": NaN}}]}`, "not JSON"},
+		{"google", `{"benchmarks": [{"name": "a", "error_occurred": true, "error_message": "m"}]}`,
+			"it did not run to its end: m"},
+		{"google", `{"benchmarks": [{"run_name": "a", "run_type": "aggregate", "aggregate_name": "mean"}]}`,
+			"the median is used"},
+		{"google", `{"benchmarks": [{"name": 5}]}`, "benchmark 1: json"},
+		{`(?P<name>a)(?P<value>b)`, "ab", `match 1: the group value is "b"`},
+		{`(?P<name>a)(?P<value>b)`, "c", "no match"},
+		{"go", strings.Repeat("x", MaxBytes+1), "at most 8 MiB"},
+	} {
+		if s, err := parse(t, c.format, []byte(c.out)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s %.60q: %+v, %v; want %q", c.format, c.out, s, err, c.want)
+		}
+	}
+}
+
+// TestBounds holds that a suite is never larger than it may be, and says what it lost.
+func TestBounds(t *testing.T) {
+	lines := func(n int, line func(i int) string) []byte {
+		var b strings.Builder
+		for i := range n {
+			b.WriteString(line(i))
+		}
+		return []byte(b.String())
+	}
+	if _, err := parse(t, "go", lines(MaxCases+1, func(i int) string {
+		return fmt.Sprintf("Benchmark%d 1 1 ns/op\n", i)
+	})); err == nil || !strings.Contains(err.Error(), "more than 4000 cases") {
+		t.Errorf("cases: %v", err)
+	}
+	if _, err := parse(t, "go", lines(MaxValues+1, func(int) string { return "BenchmarkX 1 1 ns/op\n" })); err == nil ||
+		!strings.Contains(err.Error(), "more than 100000") {
+		t.Errorf("values: %v", err)
+	}
+	s, err := parse(t, "go", lines(1, func(int) string {
+		line := "BenchmarkX 1 1 ns/op"
+		for i := range MaxFigures + MaxLeft {
+			line += fmt.Sprintf(" 1 u%d", i)
+		}
+		return line + "\n"
+	}))
+	if err != nil || len(s.Cases[0].Figures) != MaxFigures || len(s.Left) != MaxLeft || s.More != 1 {
+		t.Errorf("figures: %d, %d, %v", len(s.Left), s.More, err)
+	}
+}
+
+func TestUnits(t *testing.T) {
+	for _, c := range []struct {
+		v      float64
+		u      string
+		want   float64
+		wanted string
+		better unit.Better
+	}{
+		{2, "ms", 2e-3, "s", unit.Lower}, {2, "µs/op", 2e-6, "s", unit.Lower}, {3, "KiB", 3072, "B", unit.Lower},
+		{3, "MB/s", 3e6, "B/s", unit.Higher}, {3, "ops/ms", 3000, "ops/s", unit.Higher},
+		{3, "ops/min", 0.05, "ops/s", unit.Higher}, {2, "Gelem/s", 2e9, "elem/s", unit.Higher},
+		{2, "Kmelons", 2, "Kmelons", unit.Lower}, {2, "allocs/op", 2, "allocs/op", unit.Lower},
+		{2, "", 2, "", unit.Lower}, {2, " ns ", 2e-9, "s", unit.Lower}, {2, "ns/frame", 2, "ns/frame", unit.Lower},
+	} {
+		f := normal(c.v, c.u)
+		if math.Abs(f.Value-c.want) > 1e-12*c.want || f.Unit != c.wanted || f.Better != c.better {
+			t.Errorf("%v %q: %+v", c.v, c.u, f)
+		}
+	}
+}
+
+// FuzzParsers holds for every format and any output that a suite keeps what its type promises.
+func FuzzParsers(f *testing.F) {
+	files, err := filepath.Glob("testdata/*.*")
+	if err != nil || len(files) < 7 {
+		f.Fatal("the samples are missing", err)
+	}
+	for _, name := range files {
+		f.Add(sample(f, filepath.Base(name)))
+	}
+	f.Add([]byte("BenchmarkX-8 9 NaN ns/op 0 B/op\n"))
+	formats := []string{`(?P<name>[^=]*)=(?P<value>\S*)(?P<unit> \S*)?`}
+	for _, x := range Formats() {
+		formats = append(formats, x.Name)
+	}
+	f.Fuzz(func(t *testing.T, out []byte) {
+		for _, format := range formats {
+			s, err := parse(t, format, out)
+			if err != nil {
+				if s != nil || err.Error() == "" {
+					t.Fatalf("%s: %v with %+v", format, err, s)
+				}
+				continue
+			}
+			check(t, format, s)
+		}
+	})
+}
+
+func check(t *testing.T, format string, s *Suite) {
+	t.Helper()
+	if len(s.Cases) == 0 || len(s.Cases) > MaxCases || len(s.Left) > MaxLeft || s.More > 0 && len(s.Left) < MaxLeft {
+		t.Fatalf("%s: %d cases, %d and %d left out", format, len(s.Cases), len(s.Left), s.More)
+	}
+	lines, without := s.MetricLines(true)
+	named := map[string]bool{}
+	for _, l := range lines {
+		part := strings.SplitN(l, ":", 5)
+		if len(part) < 5 || named[part[0]] {
+			t.Fatalf("%s: %q", format, l)
+		}
+		named[part[0]] = true
+		if _, err := regexp.Compile(part[4]); err != nil {
+			t.Fatalf("%s: %v", format, err)
+		}
+	}
+	if len(lines)+len(without) < len(s.Cases) {
+		t.Fatalf("%s: %d and %d lines of %d cases", format, len(lines), len(without), len(s.Cases))
+	}
+	seen := map[string]bool{}
+	for _, c := range s.Cases {
+		if seen[c.Name] || checkName("case", c.Name) != nil || !utf8.ValidString(c.Name) || len(c.Figures) == 0 ||
+			len(c.Figures) > MaxFigures {
+			t.Fatalf("%s: %+v", format, c)
+		}
+		seen[c.Name] = true
+		for _, x := range c.Figures {
+			if !(x.Value > 0) || math.IsInf(x.Value, 0) || x.Repeats < 1 || checkName("figure", x.Name) != nil ||
+				x.Better != unit.Lower && x.Better != unit.Higher {
+				t.Fatalf("%s: %s: %+v", format, c.Name, x)
+			}
+		}
+	}
+}
+
+// TestMetricLines holds that each line finds in the output what the parser found, by the case's name.
+func TestMetricLines(t *testing.T) {
+	for _, c := range []struct {
+		format, file, line string
+		lost               int
+	}{
+		{"go", "go.txt", `sum_10:ns/op:lower:re:(?m)^BenchmarkSum/10`, 0},
+		{"pytest", "pytest.json", `test_sample_py_test_sum_10:s:lower:re:`, 0},
+		{"google", "google.json", `bm_copy_64:ns:lower:re:`, 0},
+		{"criterion", "criterion.ndjson", `norm:ns:lower:re:`, 0},
+		{"criterion", "criterion.txt", "", 3},
+		{"jmh", "jmh.json", "", 2},
+	} {
+		out := sample(t, c.file)
+		s, err := parse(t, c.format, out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines, without := s.MetricLines(false)
+		if len(without) != c.lost || len(lines)+c.lost != len(s.Cases) ||
+			c.line != "" && !strings.HasPrefix(strings.Join(lines, "\n"), c.line) {
+			t.Errorf("%s: %d without\n%s", c.file, len(without), strings.Join(lines, "\n"))
+		}
+		for i, line := range lines {
+			part := strings.SplitN(line, ":", 5)
+			m := regexp.MustCompile(part[4]).FindSubmatch(out)
+			if m == nil {
+				t.Errorf("%s: no match: %s", c.file, line)
+				continue
+			}
+			v, err := Number(string(m[1]))
+			want := s.Cases[i].Figures[0]
+			if f := normal(v, part[1]); err != nil || f.Unit != want.Unit ||
+				want.Repeats == 1 && math.Abs(f.Value-want.Value) > 1e-9*want.Value {
+				t.Errorf("%s: %+v, %v; want %+v", line, f, err, want)
+			}
+		}
+	}
+	s := &Suite{}
+	for _, name := range []string{"BenchmarkA/b=1", "BenchmarkA_b-1", "7", "Ω", "seconds", strings.Repeat("x", 100)} {
+		s.Cases = append(s.Cases, Case{Name: name, Figures: []Figure{{Name: "time", printed: "ns", find: "(x)"}}})
+	}
+	lines, _ := s.MetricLines(true, "seconds")
+	var names []string
+	for _, l := range lines {
+		name, _, _ := strings.Cut(l, ":")
+		names = append(names, name)
+	}
+	if got := strings.Join(names, " "); got != "a_b_1 a_b_1_2 b_7 b seconds_2 "+strings.Repeat("x", 58) {
+		t.Errorf("%s", got)
+	}
+}
+
+// FuzzPatterns holds that no expression of a user's breaks anything.
+func FuzzPatterns(f *testing.F) {
+	f.Add(`(?P<name>\w+)=(?P<value>\d+)`, []byte("a=1"))
+	f.Fuzz(func(t *testing.T, format string, out []byte) {
+		p, err := New(format)
+		if err != nil {
+			return
+		}
+		if s, err := p(out); err == nil {
+			check(t, format, s)
+		}
+	})
+}

@@ -1,0 +1,192 @@
+package benchfmt
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// parseCriterion reads what criterion prints: its text, the lines of `cargo criterion --message-format=json`, or one
+// estimates.json, which has no name in it.
+func parseCriterion(out []byte) (*Suite, error) {
+	b := newBuilder()
+	err := error(nil)
+	if head := bytes.TrimLeft(out, " \t\r\n"); len(head) > 0 && head[0] == '{' {
+		err = criterionJSON(b, out)
+	} else {
+		err = criterionText(b, out)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s, err := b.done()
+	if err != nil {
+		return nil, fmt.Errorf("%w; criterion prints `name  time: [low middle high]`, and cargo criterion "+
+			"--message-format=json a line for each benchmark", err)
+	}
+	return s, nil
+}
+
+// criterionMessage is a line of cargo criterion, or an estimates.json: the two have no field in common but mean and
+// median, of other forms.
+type criterionMessage struct {
+	Reason     string    `json:"reason"`
+	ID         string    `json:"id"`
+	Typical    *estimate `json:"typical"`
+	Throughput []struct {
+		PerIteration amount `json:"per_iteration"`
+		Unit         string `json:"unit"`
+	} `json:"throughput"`
+	Mean  *estimate `json:"mean"`
+	Slope *estimate `json:"slope"`
+}
+
+// estimate is one of a message, with its unit, or one of an estimates.json, in nanoseconds.
+type estimate struct {
+	Estimate *amount `json:"estimate"`
+	Unit     string  `json:"unit"`
+	Point    *amount `json:"point_estimate"`
+}
+
+func criterionJSON(b *builder, out []byte) error {
+	var whole criterionMessage
+	if json.Unmarshal(out, &whole) == nil && whole.Reason == "" {
+		return criterionEstimates(b, &whole)
+	}
+	number := 0
+	for line := range bytes.Lines(out) {
+		number++
+		if line = bytes.TrimSpace(line); len(line) == 0 || line[0] != '{' {
+			continue // notes of cargo or of the benchmark
+		}
+		var m criterionMessage
+		if err := json.Unmarshal(line, &m); err != nil {
+			return fmt.Errorf("line %d is not JSON: %w", number, err)
+		}
+		if m.Reason != "benchmark-complete" {
+			continue
+		}
+		if err := m.add(b); err != nil {
+			return fmt.Errorf("line %d: %w", number, err)
+		}
+	}
+	return nil
+}
+
+func (m *criterionMessage) add(b *builder) error {
+	if m.Typical == nil || m.Typical.Estimate == nil {
+		b.leave(m.ID, "time", "it has no typical estimate")
+		return nil
+	}
+	v := m.Typical.Estimate.v
+	time := normal(v, m.Typical.Unit)
+	time.Name, time.find = "time", messageFind(m.ID, m.Typical.Unit)
+	if err := b.put(m.ID, time); err != nil {
+		return err
+	}
+	for _, t := range m.Throughput {
+		u := t.Unit
+		if u == "elements" {
+			u = "elem"
+		}
+		if time.Unit != "s" { // it is measured by something else than a clock
+			continue
+		}
+		if err := b.add(m.ID, "throughput", t.PerIteration.v/time.Value, u+"/s"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// messageFind finds the typical estimate of a message, in the unit that it has here.
+func messageFind(id, unitName string) string {
+	if strings.ContainsAny(id, `"\`) {
+		return ""
+	}
+	return `(?m)"id": ?"` + regexp.QuoteMeta(id) + `".*?"typical": ?\{"estimate": ?` + number + `,[^}]*"unit": ?"` +
+		regexp.QuoteMeta(unitName) + `"`
+}
+
+// criterionEstimates reads one estimates.json. Its headline is the slope, or the mean where samples are flat.
+func criterionEstimates(b *builder, m *criterionMessage) error {
+	for _, e := range []*estimate{m.Slope, m.Mean} {
+		if e != nil && e.Point != nil {
+			return b.add("estimates.json", "time", e.Point.v, "ns")
+		}
+	}
+	return errors.New("the document is neither a message of cargo criterion nor an estimates.json: it has no reason " +
+		"and no mean with a point_estimate")
+}
+
+// criterionText reads lines such as
+//
+//	fib 20                  time:   [26.029 µs 26.251 µs 26.505 µs]
+//	                        thrpt:  [36.3 MiB/s 36.6 MiB/s 36.9 MiB/s]
+//
+// A long name stands on a line of its own before. Changes against an earlier run are in percent and no figures.
+func criterionText(b *builder, out []byte) error {
+	name, alone := "", ""
+	number := 0
+	for raw := range bytes.Lines(out) {
+		number++
+		line := strings.TrimRight(string(raw), " \t\r\n")
+		figure, head, rest, ok := criterionFigure(line)
+		switch {
+		case !ok:
+			if line != "" && line[0] != ' ' && line[0] != '\t' {
+				alone = line
+			}
+			continue
+		case strings.Contains(rest, "%"):
+			continue
+		case head != "":
+			name = head
+		case figure == "time":
+			name = alone
+		}
+		if figure == "time" {
+			alone = ""
+		}
+		v, u, err := middle(rest)
+		if err == nil {
+			err = b.add(name, figure, v, u)
+		}
+		if err != nil {
+			return fmt.Errorf("line %d: %w", number, err)
+		}
+	}
+	return nil
+}
+
+// criterionFigure finds the figure of a line, what stands before it, and what is in its brackets.
+func criterionFigure(line string) (figure, head, rest string, ok bool) {
+	for _, f := range [][2]string{{" time:", "time"}, {" thrpt:", "throughput"}} {
+		at := strings.LastIndex(" "+line, f[0])
+		if at < 0 {
+			continue
+		}
+		before, after := (" " + line)[:at], strings.TrimSpace((" " + line)[at+len(f[0]):])
+		if end := strings.IndexByte(after, ']'); strings.HasPrefix(after, "[") && end > 0 {
+			return f[1], strings.TrimSpace(before), after[1:end], true
+		}
+	}
+	return "", "", "", false
+}
+
+// middle returns the second of three figures with their units: low, estimate, high.
+func middle(s string) (float64, string, error) {
+	words := strings.Fields(s)
+	if len(words) != 6 {
+		return 0, "", fmt.Errorf("expected three figures with their units, found [%.80s]", s)
+	}
+	v, err := strconv.ParseFloat(words[2], 64)
+	if err != nil && v == 0 {
+		return 0, "", fmt.Errorf("%.60q is not a number", words[2])
+	}
+	return v, words[3], nil
+}
