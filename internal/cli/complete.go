@@ -62,8 +62,12 @@ func (cp *completer) completions(c *cobra.Command) {
 		}
 	case takes == "FILE":
 		c.ValidArgsFunction = files(bundle.Ext[1:])
-	case takes == "[PLAN]":
+	case takes == "[PLAN]", takes == "PLAN":
 		c.ValidArgsFunction = files("yaml", "yml")
+	case takes == "PLAN...":
+		c.ValidArgsFunction = func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+			return files("yaml", "yml")(c, nil, typed)
+		}
 	case strings.HasPrefix(takes, "[environments|"):
 		c.ValidArgs, c.ValidArgsFunction = nil, cp.completeList
 	case takes == "" && !c.HasSubCommands():

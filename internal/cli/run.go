@@ -19,7 +19,6 @@ import (
 	"tare/internal/judge/rundiff"
 	"tare/internal/judge/verdict"
 	"tare/internal/lab/deploy"
-	"tare/internal/lab/env"
 	"tare/internal/lab/leftover"
 	"tare/internal/plan"
 	"tare/internal/plan/study"
@@ -169,12 +168,7 @@ func (f *runFlags) complete(c *cobra.Command) {
 // resolve makes the plan from the file, the flags, or what is here.
 func (cmd *runCommand) resolve(ctx context.Context, args []string) (*plan.Plan, error) {
 	f := cmd.flags
-	t := cmd.tables()
-	t.Here = func() []string { return cmd.here(ctx) }
-	t.Declared = func(s env.Spec) ([]env.Spec, error) { return cmd.declared(ctx, s) }
-	t.Available, t.LeftOut = cmd.available(ctx), func(target, why string) {
-		fmt.Fprintf(cmd.err, "without    %s: %s\n", target, printableLine(why))
-	}
+	t := cmd.tablesHere(ctx)
 	switch {
 	case f.study != "":
 		s, ok := study.Lookup(f.study)
@@ -243,7 +237,7 @@ func (cmd *runCommand) measure(ctx context.Context, p *plan.Plan) error {
 		var text strings.Builder
 		cmd.forecast(&text, p, true)
 		fmt.Fprint(cmd.err, strings.TrimSuffix(text.String(), "\n"))
-		err := cmd.sayLogs(ctx, p)
+		err := sayLogs(ctx, cmd.err, p)
 		fmt.Fprintln(cmd.err)
 		return err
 	}
@@ -378,7 +372,7 @@ func (x *execution) sayLog(text string) {
 }
 
 // sayLogs says what of the logs of a plan would be replayed, in which targets, and what not, and why.
-func (cmd *runCommand) sayLogs(ctx context.Context, p *plan.Plan) error {
+func sayLogs(ctx context.Context, out io.Writer, p *plan.Plan) error {
 	for i := range p.Workloads {
 		w := &p.Workloads[i]
 		m, a, err := supply.Preview(ctx, w)
@@ -394,14 +388,14 @@ func (cmd *runCommand) sayLogs(ctx context.Context, p *plan.Plan) error {
 				in = append(in, p.Targets[j].Name)
 			}
 		}
-		fmt.Fprintf(cmd.err, "log        %s: %d of %d %s are replayed in %s\n", printableLine(w.Label),
+		fmt.Fprintf(out, "log        %s: %d of %d %s are replayed in %s\n", printableLine(w.Label),
 			m.Statements.Replayed, m.Statements.Total, supply.Item(w), strings.Join(in, ", "))
 		if m.Database != "" && w.Params["database"] == "" {
-			fmt.Fprintf(cmd.err, "           database %s, the only one that it names\n", printableLine(m.Database))
+			fmt.Fprintf(out, "           database %s, the only one that it names\n", printableLine(m.Database))
 		}
 		for j := 0; a != nil && j < len(a.Reasons); j++ {
 			if r := &a.Reasons[j]; r.Statements > 0 {
-				fmt.Fprintf(cmd.err, "           %s %d: %s\n", r.Part, r.Statements, printableLine(r.Reason))
+				fmt.Fprintf(out, "           %s %d: %s\n", r.Part, r.Statements, printableLine(r.Reason))
 			}
 		}
 	}

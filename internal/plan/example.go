@@ -16,7 +16,10 @@ import (
 func Example(t Tables, available []string) []byte {
 	var b bytes.Buffer
 	b.WriteString(`# A plan for tare: which environments to compare, and by which work.
-# Start it with: tare run plan.yaml        Look at it first: tare run --dry-run plan.yaml
+# Start it with: tare run plan.yaml        What it would do: tare plan explain plan.yaml
+#
+# Editors complete and check this file by the next line, once "tare plan schema -o plan.schema.json" was run beside it.
+# yaml-language-server: $schema=plan.schema.json
 
 name: first look
 # question: Does the container cost anything?   # the headline; all cells below are one family of comparisons
