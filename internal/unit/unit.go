@@ -29,6 +29,8 @@ type Metric struct {
 	// Primary marks the metric that answers the workload's headline question; exactly one per workload. The others are
 	// reported and judged, but do not make the run longer.
 	Primary bool `json:"primary,omitempty"`
+	// Sparse metrics have no cell where no trial has a figure: bundles of older versions do not know them.
+	Sparse bool `json:"-"`
 }
 
 // Cost turns a value of the metric into a cost: the value itself when lower is better, its inverse when higher is.

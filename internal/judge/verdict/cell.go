@@ -74,6 +74,9 @@ func (cm *cellMaker) makeCells() {
 				if target == cm.plan.Base(w) && len(cm.plan.Targets) > 1 || !w.On(target) {
 					continue
 				}
+				if m.Sparse && !cm.index.has(w.Label, target, m.Name) {
+					continue
+				}
 				c := &cellBuilder{metric: m, cpuBound: cpuBound, Cell: Cell{
 					Workload: w.Label, Kind: w.Kind, Family: family,
 					Metric: m.Name, Unit: m.Unit, Better: string(m.Better), Primary: m.Name == primary,

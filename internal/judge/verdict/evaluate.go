@@ -42,7 +42,8 @@ func Evaluate(in Input) *Result {
 	op := &opened{plan: in.Plan, environments: in.Environments, last: x.last}
 	e := &evaluation{Input: in, index: x, opened: op, clocks: newClockReader(x, op)}
 	maker := &cellMaker{plan: in.Plan, kinds: in.Kinds, alpha: alpha, index: x, opened: op, clocks: e.clocks,
-		withhold: &withholder{plan: in.Plan, opened: op, texts: x.texts}, nulls: map[nullKey]null{}}
+		withhold: &withholder{plan: in.Plan, opened: op, texts: x.texts, shown: x.shown},
+		nulls:    map[nullKey]null{}}
 	maker.doubts = &doubter{plan: in.Plan, alpha: alpha, index: x, opened: op, nulls: maker.nulls}
 	maker.makeCells()
 	fam := &families{plan: in.Plan, alpha: alpha, cells: maker.cells}

@@ -110,6 +110,16 @@ func (x *index) of(workload, target, slot string) *series {
 	return noSeries
 }
 
+// has tells whether a trial of a target that counts has a figure of a metric.
+func (x *index) has(workload, target, metric string) bool {
+	for _, t := range x.of(workload, target, "").used {
+		if _, ok := t.Metrics[metric]; ok {
+			return true
+		}
+	}
+	return false
+}
+
 // mostBlocks counts the blocks that a workload completed, of the workload with most. What a run was stopped in the
 // midst of is no block: a candidate's trial without its baseline's gives no ratio, and the run that goes on begins a
 // new one. A baseline that has no candidate beside it is counted by itself.

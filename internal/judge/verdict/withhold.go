@@ -34,13 +34,14 @@ type withholder struct {
 	plan   *plan.Plan
 	opened *opened
 	texts  map[string]map[string]string // as in index
+	shown  map[shownKey]string          // as in index
 }
 
 // withholdUnlike withholds the verdict of a cell whose two sides did not do the same thing.
 func (wh *withholder) withholdUnlike(c *cellBuilder) {
 	wh.withholdLost(c)
 	wh.withholdClock(c)
-	withholdChecks(c)
+	wh.withholdChecks(c)
 	wh.withholdGroups(c)
 	wh.withholdDurability(c)
 	withholdClient(c)
@@ -82,7 +83,7 @@ const unequalRemedy = "make both sides do the same work (same data, same program
 
 // withholdChecks compares the evidence of equal work. Checks that also differ between the trials of one side are no
 // better: then the work itself is not repeatable.
-func withholdChecks(c *cellBuilder) {
+func (wh *withholder) withholdChecks(c *cellBuilder) {
 	a, b := checkValues(c.candidate), checkValues(c.baseline)
 	names := make([]string, 0, len(a)+len(b))
 	for n := range a {
@@ -100,8 +101,27 @@ func withholdChecks(c *cellBuilder) {
 		}
 		c.incomparable = true
 		c.withhold("unequal-work", fmt.Sprintf("the work differs: %s is %s in %s and %s in %s", n,
-			valuesText(a[n]), c.Target, valuesText(b[n]), c.Baseline), unequalRemedy)
+			valuesText(a[n]), c.Target, valuesText(b[n]), c.Baseline)+wh.firstDifference(c, n), unequalRemedy)
 	}
+}
+
+// checkOutput is the check of what a command prints; the warm-up of each target shows the beginning of it.
+const checkOutput = "output"
+
+// firstDifference says where the outputs of a cell's two sides begin to differ, as far as both are known; "" if they
+// are not, or if the check is about something else.
+func (wh *withholder) firstDifference(c *cellBuilder, check string) string {
+	a, ok := wh.shown[shownKey{c.Workload, c.Target, 0}]
+	b, too := wh.shown[shownKey{c.Workload, c.Baseline, 0}]
+	switch {
+	case check != checkOutput || !ok || !too:
+		return ""
+	case a == b:
+		return "; both begin alike"
+	}
+	from, to, at := excerpts(a, b)
+	return fmt.Sprintf("; the first difference is in line %d: %q in %s and %q in %s", 1+strings.Count(a[:at], "\n"),
+		from, c.Target, to, c.Baseline)
 }
 
 // missingCheck stands for a trial without a check that other trials of the cell have.

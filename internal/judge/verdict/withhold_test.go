@@ -428,3 +428,25 @@ func TestRetriedBootIsTold(t *testing.T) {
 		t.Errorf("%+v", r.Findings)
 	}
 }
+
+// TestFirstDifferenceOfOutputs holds that the outputs that the warm-ups have shown are told with the check.
+func TestFirstDifferenceOfOutputs(t *testing.T) {
+	said := map[string]string{"host": "a\nsame", "vm": "a\nsome", "box": "a\nsame"}
+	r := world{plan: testPlan("command"), blocks: 10, noise: 0.003, change: func(t *record.Trial) {
+		t.Checks["output"] = map[string]string{"host": "1", "vm": "2", "box": "3"}[t.Target]
+		if t.Warmup() {
+			t.Shown = []record.Shown{{Text: said[t.Target]}}
+		}
+	}}.evaluate()
+	for target, want := range map[string]string{
+		"vm": `output is 2 in vm and 1 in host; the first difference is in line 2: "…some (end)" in vm and "…same ` +
+			`(end)" in host`,
+		"box": "output is 3 in box and 1 in host; both begin alike",
+	} {
+		c := cell(t, r, "command", "seconds", target)
+		w := warning(c, "unequal-work")
+		if c.Verdict != record.Withheld || w == nil || !strings.Contains(w.Text, want) {
+			t.Errorf("%s: %s %v, want %q", target, c.Verdict, c.Warnings, want)
+		}
+	}
+}

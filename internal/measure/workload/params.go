@@ -34,6 +34,9 @@ type Param struct {
 	Choices  []string // for Choice
 	Min, Max int64    // for Int and Size; both 0 means unbounded
 	Required bool
+	// Sparse parameters are not among the resolved ones unless they have a value: work that does without them is the
+	// same as that of a bundle from before there were such parameters.
+	Sparse bool
 }
 
 // Params are the resolved parameters of one workload: every declared parameter has a value, in canonical text.
@@ -79,6 +82,9 @@ func (k *Kind) Resolve(given map[string]string) (Params, error) {
 					Message: fmt.Sprintf("%s: %s: %v", k.Name, d.Name, err)}
 			}
 			p[d.Name] = v
+		}
+		if d.Sparse && p[d.Name] == "" {
+			delete(p, d.Name)
 		}
 	}
 	return p, nil

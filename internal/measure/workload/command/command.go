@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -28,7 +29,10 @@ type trial struct {
 	ran       int64
 	wall      time.Duration // sum
 	user, sys time.Duration // sums
+	faults    int64         // sum
 	rss       int64         // maximum, bytes
+	last      int           // exit code of the last run
+	printed   string        // what stands for the output of every run; "" if it is not checked
 	samples   []float64     // seconds of each stride-th run
 	figures   map[string][]float64
 	warned    map[string]bool
@@ -47,6 +51,11 @@ func (t *trial) Setup(ctx context.Context, b *workload.Bench) error {
 	env := os.Environ()
 	if t.params["preset"] != presetNone {
 		env = setEnv(env, "LC_ALL", "C") // pgbench and others translate their output
+	}
+	for _, line := range strings.Split(t.params["env"], "\n") {
+		if name, value, ok := strings.Cut(line, "="); ok {
+			env = setEnv(env, name, value)
+		}
 	}
 	t.base = runner{dir: dir, env: env, timeout: t.timeout}
 	var err error
@@ -121,6 +130,7 @@ func (t *trial) conclude(ctx context.Context) error {
 // Measure runs the command b.Work times. Only the runs themselves count; see Report.
 func (t *trial) Measure(ctx context.Context, b *workload.Bench) error {
 	stride := (b.Work + workload.MaxSamples - 1) / workload.MaxSamples
+	check := t.params["check"] != ""
 	for i := range b.Work {
 		if i > 0 {
 			if err := t.conclude(ctx); err != nil {
@@ -130,7 +140,7 @@ func (t *trial) Measure(ctx context.Context, b *workload.Bench) error {
 				return err
 			}
 		}
-		o, err := t.command.run(ctx, t.extractor != nil)
+		o, err := t.command.run(ctx, t.extractor != nil || check)
 		t.owed = true
 		if err == nil {
 			err = t.command.ended(&o, t.exit)
@@ -140,6 +150,10 @@ func (t *trial) Measure(ctx context.Context, b *workload.Bench) error {
 		}
 		t.ran++
 		t.wall, t.user, t.sys, t.rss = t.wall+o.wall, t.user+o.user, t.sys+o.system, max(t.rss, o.rss)
+		t.faults, t.last = t.faults+o.faults, o.code
+		if check {
+			t.compare(b, &o)
+		}
 		if i%stride == 0 {
 			t.samples = append(t.samples, o.wall.Seconds())
 		}
@@ -150,6 +164,27 @@ func (t *trial) Measure(ctx context.Context, b *workload.Bench) error {
 		}
 	}
 	return nil
+}
+
+// changing stands for outputs that differ within a trial.
+const changing = "not the same in every run"
+
+// compare holds a run's output against those before it. The warm-up keeps the beginning of its first output, so that
+// the first difference between two targets can be shown.
+func (t *trial) compare(b *workload.Bench, o *outcome) {
+	sum := sha256.Sum256(o.output)
+	text := fmt.Sprintf("%d bytes, SHA-256 %x", int64(len(o.output))+o.lost, sum[:8])
+	switch t.printed {
+	case "":
+		t.printed = text
+		if b.Warmup {
+			said := printable(o.output[:min(len(o.output), record.MaxShown)])
+			b.Shown = []record.Shown{{Text: said[:min(len(said), record.MaxShown)]}}
+		}
+	case text:
+	default:
+		t.printed = changing
+	}
 }
 
 // take takes the figures of one run from its output.
@@ -186,6 +221,12 @@ func (t *trial) Report(b *workload.Bench) error {
 	raw, shell := t.wall.Seconds()/n, t.shell.Seconds()*float64(t.ran)/n
 	b.Note("runs", strconv.FormatInt(t.ran, 10))
 	b.Check("exit", strconv.Itoa(t.exit))
+	if t.printed != "" {
+		b.Check("output", t.printed)
+	}
+	if t.exit < 0 {
+		b.Note("exit_code", strconv.Itoa(t.last))
+	}
 	if err := t.conclude(context.Background()); err != nil {
 		return err
 	}
@@ -207,7 +248,7 @@ func (t *trial) Report(b *workload.Bench) error {
 	}
 	b.Sample("seconds", t.samples)
 	for name, v := range map[string]float64{"user_seconds": t.user.Seconds() / n, "system_seconds": t.sys.Seconds() / n,
-		"max_rss_bytes": float64(t.rss)} {
+		"max_rss_bytes": float64(t.rss), "page_faults": float64(t.faults) / n} {
 		if v > 0 { // a clock that counts ticks may show 0 for a short run
 			b.Report(name, v)
 		}

@@ -10,6 +10,7 @@ package command
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"tare/internal/measure/workload"
@@ -45,8 +46,8 @@ func Kinds() []workload.Kind {
 				"own, empty before the first trial and kept until the last")},
 			{Name: "input", Type: workload.Text, Doc: workload.Doc("file to use as standard input; by default there " +
 				"is no input")},
-			{Name: "exit", Type: workload.Int, Default: "0", Min: 0, Max: 255, Doc: workload.Doc("exit code of a " +
-				"successful run")},
+			{Name: "exit", Type: workload.Int, Default: "0", Min: -1, Max: 255, Doc: workload.Doc("exit code of a " +
+				"successful run; -1: any")},
 			{Name: "timeout", Type: workload.Duration, Default: "10m",
 				Doc: workload.Doc("a run that takes longer is stopped with its process group and fails")},
 			{Name: "fsync", Type: workload.Bool, Default: "no",
@@ -58,6 +59,11 @@ func Kinds() []workload.Kind {
 			{Name: "metric", Type: workload.Text, Doc: workload.Doc("figures to read from standard output, one per " +
 				"line: NAME:UNIT:lower|higher:json:/pointer or NAME:UNIT:lower|higher:re:REGEX, where the figure is " +
 				"the first group of the first match")},
+			{Name: "env", Type: workload.Text, Sparse: true, Doc: workload.Doc("variables for the command and those " +
+				"around it: NAME=VALUE, one per line")},
+			{Name: "check", Type: workload.Choice, Sparse: true, Choices: []string{"output"},
+				Doc: workload.Doc("output: what the command prints to standard output must be the same in every run " +
+					"and every target; reading it costs all of them alike")},
 		},
 		Metrics:    ownMetrics(true),
 		Dynamic:    metricsFor,
@@ -79,6 +85,9 @@ func ownMetrics(primary bool) []unit.Metric {
 		{Name: "max_rss_bytes", Unit: "B", Better: unit.Lower,
 			Doc: workload.Doc("largest resident memory of any run; on Linux at least the agent's own, which the " +
 				"kernel counts until the program is loaded")},
+		{Name: "page_faults", Unit: "faults", Better: unit.Lower, Sparse: true,
+			Doc: workload.Doc("mean number of page faults of a run, including children it waited for; not on " +
+				"Windows")},
 	}
 }
 
@@ -131,6 +140,11 @@ func newTrial(p workload.Params) (*trial, error) {
 		}
 		if _, err := commandLine(p["shell"], p[name]); err != nil {
 			return nil, fmt.Errorf("command: %s: %w", name, err)
+		}
+	}
+	for _, line := range strings.Split(p["env"], "\n") {
+		if line != "" && (strings.IndexByte(line, '=') < 1 || strings.IndexByte(line, 0) >= 0) {
+			return nil, fmt.Errorf("command: env: %q is not NAME=VALUE", line)
 		}
 	}
 	return t, nil

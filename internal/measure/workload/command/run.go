@@ -156,7 +156,7 @@ func (r *runner) ended(o *outcome, code int) error {
 	switch {
 	case o.signal != "":
 		return r.failure(fmt.Sprintf("%s was killed by a signal: %s", r.what, o.signal))
-	case o.code != code:
+	case o.code != code && code >= 0:
 		msg := fmt.Sprintf("%s ended with exit code %d, expected %d", r.what, o.code, code)
 		if r.what == "command" {
 			msg += fmt.Sprintf("; fix the command, or set exit=%d if this is a successful run", o.code)

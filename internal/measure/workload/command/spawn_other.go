@@ -13,7 +13,7 @@ type process struct{ p *os.Process }
 // usage is what a child used and how it ended.
 type usage struct {
 	user, system time.Duration
-	rss          int64  // not known on this platform: 0
+	rss, faults  int64  // not known on this platform: 0
 	code         int    // exit code
 	signal       string // empty on this platform
 }

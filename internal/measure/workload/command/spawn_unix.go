@@ -15,6 +15,7 @@ type process struct{ pid int }
 type usage struct {
 	user, system time.Duration
 	rss          int64  // largest resident memory, bytes
+	faults       int64  // page faults
 	code         int    // exit code; -1 when a signal ended it
 	signal       string // the signal that ended it, else empty
 }
@@ -53,7 +54,7 @@ func (p process) wait() (usage, error) {
 	}
 	u := usage{
 		user: time.Duration(ru.Utime.Nano()), system: time.Duration(ru.Stime.Nano()),
-		rss: int64(ru.Maxrss) * rssUnit, code: status.ExitStatus(),
+		rss: int64(ru.Maxrss) * rssUnit, faults: int64(ru.Minflt) + int64(ru.Majflt), code: status.ExitStatus(),
 	}
 	if status.Signaled() {
 		u.code, u.signal = -1, status.Signal().String()
