@@ -156,6 +156,11 @@ func workText(p *plan.Plan) map[string]string {
 		for _, k := range slices.Sorted(maps.Keys(w.Params)) {
 			text += " " + strconv.Quote(k+"="+w.Params[k])
 		}
+		for _, target := range slices.Sorted(maps.Keys(w.Vary)) {
+			for _, k := range slices.Sorted(maps.Keys(w.Vary[target])) {
+				text += " " + strconv.Quote(target+":"+k+"="+w.Vary[target][k])
+			}
+		}
 		out[w.Label] = text
 	}
 	return out

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tare/internal/lab/env"
+	"tare/internal/measure/workload"
 	"tare/internal/suggest"
 )
 
@@ -140,8 +141,17 @@ func clone(p *Plan) Plan {
 	for i := range c.Workloads {
 		w := &c.Workloads[i]
 		w.Params, w.Targets, w.Work = maps.Clone(w.Params), slices.Clone(w.Targets), maps.Clone(w.Work)
+		w.Vary = cloneVary(w.Vary)
 	}
 	return c
+}
+
+func cloneVary(vary map[string]workload.Params) map[string]workload.Params {
+	out := maps.Clone(vary)
+	for target, p := range out {
+		out[target] = maps.Clone(p)
+	}
+	return out
 }
 
 func (d *draft) flagEnvironments(texts []string, r *reader) {
@@ -316,6 +326,7 @@ func (d *draft) forget() {
 		if len(w.Work) == 0 {
 			w.Work = nil
 		}
+		maps.DeleteFunc(w.Vary, func(name string, _ workload.Params) bool { _, ok := d.Target(name); return !ok })
 		had := len(w.Targets) > 0
 		w.Targets = slices.DeleteFunc(w.Targets, func(name string) bool { _, ok := d.Target(name); return !ok })
 		if _, ok := d.Target(w.Baseline); !ok && w.Baseline != "" { // another one of them takes its place
@@ -398,6 +409,9 @@ func (d *draft) set(text string, t *Tables) error {
 			return err
 		}
 		if err := together(k, w.Params); err != nil {
+			return err
+		}
+		if err := w.resolveVary(k); err != nil {
 			return err
 		}
 		w.Work = nil // it was frozen for other parameters

@@ -84,6 +84,15 @@ func marshalWorkload(b *bytes.Buffer, w *Workload) {
 			fmt.Fprintf(b, "      %s: %s\n", yamlText(k), yamlText(w.Params[k]))
 		}
 	}
+	if len(w.Vary) > 0 {
+		b.WriteString("    vary:\n")
+		for _, target := range slices.Sorted(maps.Keys(w.Vary)) {
+			fmt.Fprintf(b, "      %s:\n", yamlText(target))
+			for _, k := range slices.Sorted(maps.Keys(w.Vary[target])) {
+				fmt.Fprintf(b, "        %s: %s\n", yamlText(k), yamlText(w.Vary[target][k]))
+			}
+		}
+	}
 	if len(w.Work) > 0 {
 		b.WriteString("    work:\n")
 		for _, k := range slices.Sorted(maps.Keys(w.Work)) {

@@ -6,9 +6,11 @@ package plan
 
 import (
 	"cmp"
+	"maps"
 	"time"
 
 	"tare/internal/lab/env"
+	"tare/internal/lab/leftover"
 	"tare/internal/measure/workload"
 )
 
@@ -90,6 +92,9 @@ type Workload struct {
 	// Baseline names the target that takes the place of the plan's baseline in this workload, where that cannot do it.
 	Baseline string        `yaml:"baseline,omitempty" json:"baseline,omitempty"`
 	Trial    time.Duration `yaml:"trial,omitempty" json:"trial,omitempty"` // overrides Plan.Trial
+	// Vary are the parameters in which the work of some targets differs from Params: variants of a command, each of
+	// which is a target.
+	Vary map[string]workload.Params `yaml:"vary,omitempty" json:"vary,omitempty"`
 	// Work is the frozen number of units per trial by target, filled in by calibration.
 	Work map[string]int64 `yaml:"work,omitempty" json:"work,omitempty"`
 }
@@ -105,6 +110,36 @@ func (w *Workload) On(target string) bool {
 		}
 	}
 	return false
+}
+
+// ParamsOn returns the parameters of the workload in a target. They are not to be changed.
+func (w *Workload) ParamsOn(target string) workload.Params {
+	vary := w.Vary[target]
+	if len(vary) == 0 {
+		return w.Params
+	}
+	all := maps.Clone(w.Params)
+	maps.Copy(all, vary)
+	return all
+}
+
+// Once tells whether work of the plan lies in private directories of the run that it was made for, such as the
+// worktrees of tare ab --git. They are removed with that run, so it can be neither repeated nor resumed.
+func (p *Plan) Once() bool {
+	for i := range p.Workloads {
+		for j := range p.Targets {
+			if leftover.Private(p.Workloads[i].ParamsOn(p.Targets[j].Name)["dir"]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// SameWork tells whether two workloads are the same kind of work with the same parameters, in every target.
+func SameWork(a, b *Workload) bool {
+	return a.Kind == b.Kind && maps.Equal(a.Params, b.Params) &&
+		maps.EqualFunc(a.Vary, b.Vary, func(x, y workload.Params) bool { return maps.Equal(x, y) })
 }
 
 // Target returns the target of that name.

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -206,6 +207,12 @@ func (d *draft) resolveTargets(p *problems) {
 					suggest.MeantOrAll(n, names, "there are:"))
 			}
 		}
+		for _, n := range slices.Sorted(maps.Keys(w.Vary)) {
+			if !contains(names, n) {
+				p.add(d.place(d.workAt, i), "vary: there is no target %s in the plan%s", quote(n),
+					suggest.MeantOrAll(n, names, "there are:"))
+			}
+		}
 		for n := range w.Work {
 			if !contains(names, n) {
 				p.add(d.place(d.workAt, i), "work: there is no target %s in the plan%s", quote(n),
@@ -297,25 +304,13 @@ func (d *draft) resolveLabels(t *Tables, p *problems) {
 		// A shortened label may stand for two workloads; the same workload twice may not.
 		for n := 2; n <= len(d.Workloads); n++ {
 			j, taken := first[w.Label]
-			if !taken || sameWork(w, &d.Workloads[j]) {
+			if !taken || SameWork(w, &d.Workloads[j]) {
 				break
 			}
 			w.Label = fmt.Sprintf("%s #%d", autoLabel(k, w.Params), n)
 		}
 		d.claim(first, i, w.Label, p)
 	}
-}
-
-func sameWork(a, b *Workload) bool {
-	if a.Kind != b.Kind || len(a.Params) != len(b.Params) {
-		return false
-	}
-	for k, v := range a.Params {
-		if b.Params[k] != v {
-			return false
-		}
-	}
-	return true
 }
 
 func (d *draft) claim(first map[string]int, i int, label string, p *problems) {

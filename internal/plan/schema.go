@@ -174,8 +174,10 @@ func workloadsSchema(t *Tables) object {
 				{"type": "array", "minItems": 1, "items": ref("target")}}},
 			"baseline": ref("target"),
 			"trial":    ref("duration"),
-			"work":     object{"type": "object", "additionalProperties": object{"type": "integer", "minimum": 1}},
-			"params":   object{"type": "object", "properties": params, "additionalProperties": false},
+			"vary": object{"type": "object", "propertyNames": ref("target"),
+				"additionalProperties": object{"type": "object", "minProperties": 1}},
+			"work":   object{"type": "object", "additionalProperties": object{"type": "integer", "minimum": 1}},
+			"params": object{"type": "object", "properties": params, "additionalProperties": false},
 		}
 		short := object{}
 		for name, s := range params {

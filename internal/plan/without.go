@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"tare/internal/measure/workload"
 )
 
 // Without returns a copy of the plan that does without some targets and workloads, by name and label. All else stays,
@@ -33,6 +35,8 @@ func (p *Plan) Without(targets, workloads map[string]bool) *Plan {
 		}
 		w.Params, w.Work = maps.Clone(w.Params), maps.Clone(w.Work)
 		maps.DeleteFunc(w.Work, func(t string, _ int64) bool { return targets[t] })
+		w.Vary = cloneVary(w.Vary)
+		maps.DeleteFunc(w.Vary, func(t string, _ workload.Params) bool { return targets[t] })
 		out.Workloads = append(out.Workloads, w)
 	}
 	return &out

@@ -3,6 +3,7 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"strconv"
@@ -18,7 +19,7 @@ import (
 
 // reservedWork are the keys of a workload that are not parameters of its kind. A kind's parameter of such a name can
 // only be given below params.
-var reservedWork = []string{"kind", "label", "targets", "baseline", "trial", "work", "params"}
+var reservedWork = []string{"kind", "label", "targets", "baseline", "trial", "vary", "work", "params"}
 
 // maxLabel bounds a label, in runes, so that a report keeps its shape.
 const maxLabel = 100
@@ -91,7 +92,14 @@ func (r *reader) workload(n *node) (all []Workload, targetsAt pos) {
 	if !known || !ok {
 		return nil, targetsAt
 	}
-	return r.sweep(w, k, given, n.at), targetsAt
+	all = r.sweep(w, k, given, n.at)
+	for i := range all {
+		if err := all[i].resolveVary(k); err != nil {
+			r.p.add(n.at, "vary: %s", oneLine(err.Error()))
+			break
+		}
+	}
+	return all, targetsAt
 }
 
 func (r *reader) lookup(kind string, at pos) (*workload.Kind, bool) {
@@ -150,6 +158,8 @@ func (r *reader) workloadKeys(w *Workload, keys []*entry, at pos) (params []give
 			w.Targets = r.names(e.value)
 		case "baseline":
 			w.Baseline = r.text(e.value, 100)
+		case "vary":
+			w.Vary = r.vary(e.value)
 		case "work":
 			w.Work = r.work(e.value)
 		case "params":
@@ -253,6 +263,66 @@ func (r *reader) names(n *node) []string {
 	}
 	return out
 }
+
+// vary reads the parameters that differ from target to target.
+func (r *reader) vary(n *node) map[string]workload.Params {
+	if n.kind != mapping {
+		r.p.add(n.at, "vary: expected a mapping of targets to parameters, found %s", n.kind)
+		return nil
+	}
+	out := map[string]workload.Params{}
+	for _, e := range n.keys {
+		if e.value.kind != mapping || len(e.value.keys) == 0 {
+			r.p.add(e.value.at, "vary: %s: expected parameters such as { command: ./new }, found %s", quote(e.key),
+				e.value.kind)
+			continue
+		}
+		out[e.key] = workload.Params{}
+		for _, p := range e.value.keys {
+			if v, ok := r.value(p.value, "a value for "+p.key); ok {
+				out[e.key][p.key] = v
+			}
+		}
+	}
+	return out
+}
+
+// resolveVary checks what the work of some targets has otherwise, and makes it canonical. Only commands vary: what
+// else a kind does with its parameters (files that are sent, services, figures) is one for all targets.
+func (w *Workload) resolveVary(k *workload.Kind) error {
+	if k == nil || len(w.Vary) == 0 {
+		return nil
+	}
+	if k.Name != "command" {
+		return fmt.Errorf("the parameters of %s are the same in every target; only those of command may vary", k.Name)
+	}
+	out := map[string]workload.Params{}
+	for target, vary := range w.Vary {
+		for _, name := range slices.Sorted(maps.Keys(vary)) {
+			if !contains(varying, name) {
+				return fmt.Errorf("%s: %s is the same in every target; these may vary: %s", target, name,
+					strings.Join(varying, ", "))
+			}
+		}
+		all, err := k.Resolve(w.ParamsOn(target))
+		if err == nil {
+			err = together(k, all)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", target, err)
+		}
+		out[target] = workload.Params{}
+		for name := range vary {
+			out[target][name] = all[name]
+		}
+	}
+	w.Vary = out
+	return nil
+}
+
+// varying are the parameters of a command that may differ from target to target. The figures that are read, and what
+// counts as success, are the same for all.
+var varying = []string{"command", "prepare", "conclude", "cleanup", "shell", "dir", "input", "env"}
 
 // work reads the frozen work that calibration wrote.
 func (r *reader) work(n *node) map[string]int64 {

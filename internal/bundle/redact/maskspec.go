@@ -23,6 +23,11 @@ func (m *mask) learnPlan(p *plan.Plan) {
 		for k := range p.Workloads[i].Params {
 			m.spare[strings.ToLower(k)] = true
 		}
+		for _, vary := range p.Workloads[i].Vary {
+			for k := range vary {
+				m.spare[strings.ToLower(k)] = true
+			}
+		}
 	}
 	for i := range p.Targets {
 		e := &p.Targets[i]

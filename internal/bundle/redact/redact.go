@@ -10,6 +10,7 @@ import (
 
 	"tare/internal/bundle"
 	"tare/internal/lab/env"
+	"tare/internal/measure/workload"
 	"tare/internal/plan"
 	"tare/internal/record"
 )
@@ -95,6 +96,16 @@ func (e *editor) Plan(p *plan.Plan) {
 		w.Label, w.Baseline = m.text(w.Label), m.text(w.Baseline)
 		for k, v := range w.Params {
 			w.Params[k] = m.text(v)
+		}
+		vary := map[string]workload.Params{}
+		for target, params := range w.Vary {
+			for k, v := range params {
+				params[k] = m.text(v)
+			}
+			vary[m.text(target)] = params
+		}
+		if w.Vary != nil {
+			w.Vary = vary
 		}
 		m.value(reflect.ValueOf(w.Targets))
 		work := map[string]int64{}

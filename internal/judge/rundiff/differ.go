@@ -71,6 +71,11 @@ func (l *list) work(a, b *plan.Plan) {
 		for _, k := range keys(x.Params, y.Params) {
 			l.add("work", label, k, x.Params[k], y.Params[k])
 		}
+		for _, target := range keys(x.Vary, y.Vary) {
+			for _, k := range keys(x.Vary[target], y.Vary[target]) {
+				l.add("work", label, k+" in "+target, x.Vary[target][k], y.Vary[target][k])
+			}
+		}
 		l.add("work", label, "trial", x.Trial.String(), y.Trial.String())
 		var from, to []string
 		for _, t := range keys(x.Work, y.Work) {

@@ -2,7 +2,6 @@ package rundiff
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	"tare/internal/judge/verdict"
@@ -172,7 +171,7 @@ func sideOf(first bool, from, to *Side) string {
 func sameWork(a, b *plan.Plan, label string) bool {
 	x, ok := a.Workload(label)
 	y, too := b.Workload(label)
-	return ok && too && x.Kind == y.Kind && maps.Equal(x.Params, y.Params)
+	return ok && too && plan.SameWork(x, y)
 }
 
 // sameUnits tells whether the trials in the targets have the same number of units of work in both plans, as far as both

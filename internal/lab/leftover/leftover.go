@@ -122,6 +122,13 @@ func remove(dir string) error {
 	return Remove(dir)
 }
 
+// Private tells whether a path lies in a private directory of some run, which that run removes.
+func Private(path string) bool {
+	return slices.ContainsFunc(strings.Split(filepath.ToSlash(path), "/"), func(element string) bool {
+		return strings.HasPrefix(element, prefix)
+	})
+}
+
 // halfName is the beginning of the name of a directory that a process is making or removing.
 func halfName(o Owner) string { return half + url.PathEscape(o.String()) + "-" }
 

@@ -66,7 +66,7 @@ func (s *supplies) doubts(w *plan.Workload, target string) []record.Warning {
 // job is what a worker needs to know of a workload on a target.
 func (x *trialRunner) job(ctx context.Context, w *plan.Workload, target string) (wire.Job, error) {
 	files, err := x.supplies.bring(ctx, w, target)
-	j := wire.Job{Kind: w.Kind, Params: w.Params, Cell: x.cellName(w), Seed: x.plan.Seed, Files: files,
+	j := wire.Job{Kind: w.Kind, Params: w.ParamsOn(target), Cell: x.cellName(w), Seed: x.plan.Seed, Files: files,
 		Root: x.table.targets[target].Root, Peer: x.peer.of(ctx, w, target)}
 	if k, ok := x.kinds(w.Kind); ok {
 		j.Service = k.ServiceKey(w.Params)

@@ -177,14 +177,19 @@ func (t *terminal) closing() []string {
 	return texts
 }
 
-// commands repeat (or continue) and check the run; none without a bundle.
+// commands repeat (or continue) and check the run; none without a bundle. A run that can be neither repeated nor
+// continued can be shown.
 func (t *terminal) commands() []note {
 	if t.Bundle == "" {
 		return nil
 	}
+	check := note{"check: ", "tare verify " + shellWord(t.Bundle)}
 	repeat := note{"repeat: ", "tare rerun " + shellWord(t.Bundle)}
 	if !t.Run.Finished {
 		repeat = note{"go on: ", "tare run --resume " + shellWord(t.Bundle)}
 	}
-	return []note{repeat, {"check: ", "tare verify " + shellWord(t.Bundle)}}
+	if t.Plan != nil && t.Plan.Once() {
+		repeat = note{"show: ", "tare report " + shellWord(t.Bundle)}
+	}
+	return []note{repeat, check}
 }
