@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tare/internal/lab/leftover"
+	"tare/internal/lab/worktree"
 	"tare/internal/run/capture"
 )
 
@@ -21,8 +22,9 @@ type cleanCommand struct {
 func (cmd *cleanCommand) command() *cobra.Command {
 	c := &cobra.Command{
 		Use: "clean", Short: "Find and remove what killed runs left behind",
-		Long: "Find and remove what killed runs left behind: private directories, mounts, containers, settings of " +
-			"database servers whose\nlog was captured. Nothing of a live run is touched, and no bundle.",
+		Long: "Find and remove what killed runs left behind: private directories, mounts, containers, git " +
+			"worktrees, settings of\ndatabase servers whose log was captured. Nothing of a live run is touched, " +
+			"and no bundle.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			found, failed := 0, []error{}
@@ -36,6 +38,7 @@ func (cmd *cleanCommand) command() *cobra.Command {
 				}
 			}
 			say(capture.Clean(c.Context(), cmd.flags.dry, cmd.getenv))
+			say(cmd.worktrees()) // while the directories that they are in still tell of them
 			for _, d := range cmd.drivers.All() {
 				if d.Clean != nil {
 					say(d.Clean(c.Context(), cmd.flags.dry))
@@ -52,4 +55,20 @@ func (cmd *cleanCommand) command() *cobra.Command {
 	}
 	c.Flags().BoolVarP(&cmd.flags.dry, "dry-run", "n", false, "only show what would be removed")
 	return c
+}
+
+// worktrees removes from git repositories what they keep of the worktrees of killed runs.
+func (cmd *cleanCommand) worktrees() (lines []string, err error) {
+	seen := map[string]bool{}
+	for _, base := range append(leftover.Bases(), cmd.scratchBase(), persistentTemp) {
+		for _, dir := range leftover.Find(base) {
+			if seen[dir] {
+				continue
+			}
+			seen[dir] = true
+			found, failed := worktree.Forget(dir, cmd.flags.dry)
+			lines, err = append(lines, found...), errors.Join(err, failed)
+		}
+	}
+	return lines, err
 }

@@ -78,6 +78,9 @@ it. The work stays the same, so trials are shorter on a faster machine.`,
 // rerun repeats old and compares.
 func (cmd *rerunCommand) rerun(ctx context.Context, old *rundiff.Side, f *runFlags, environments []string,
 	fail *failIf) error {
+	if old.Plan.Once() {
+		return usagef("the worktrees that this result is of are removed; call tare ab --git again")
+	}
 	p, lost, err := cmd.match(ctx, old.Plan, environments)
 	if err != nil {
 		return err

@@ -29,6 +29,9 @@ func (cmd *runCommand) resume(ctx context.Context) error {
 	}
 	p := b.Plan
 	err = noSelftest(b, trials, f.resume, "resumed")
+	if err == nil && p.Once() {
+		err = usagef("the worktrees that this run is of are removed; call tare ab --git again")
+	}
 	if err == nil {
 		err = cmd.checkFailIf(&f.failIf, p)
 	}

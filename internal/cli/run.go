@@ -51,6 +51,7 @@ type runFlags struct {
 	failIf  failIf
 	more    costOptions
 	ui      uiFlags
+	render  report.Renderer // of the report at the end; nil: Terminal
 }
 
 // runCommand is `tare run`.
@@ -298,7 +299,11 @@ func (x *execution) carryOut(ctx context.Context) (err error) {
 		// What cannot be printed is in the bundle all the same, and how to go on is said in any case.
 		m := report.NewModel(result)
 		m.Trials, m.Plan, m.FailIf, m.Bundle = trials, x.plan, outcomes, x.dir
-		if err := x.print(x.out, m, report.Terminal,
+		render := x.flags.render
+		if render == nil {
+			render = report.Terminal
+		}
+		if err := x.print(x.out, m, render,
 			printOptions{ascii: x.flags.ascii, details: x.flags.details}); err != nil && runErr == nil {
 			runErr = err
 		}
@@ -309,7 +314,12 @@ func (x *execution) carryOut(ctx context.Context) (err error) {
 	}
 	if runErr != nil {
 		if ctx.Err() != nil || errors.Is(runErr, context.Canceled) {
-			fmt.Fprintf(x.err, "tare: stopped before the end; continue with: tare run --resume %s\n", quoteArg(x.dir))
+			how := "continue with: tare run --resume " + quoteArg(x.dir)
+			if x.plan.Once() {
+				how = "it cannot go on, because its worktrees are removed; " + quoteArg(x.dir) +
+					" has what was measured"
+			}
+			fmt.Fprintf(x.err, "tare: stopped before the end; %s\n", how)
 			return codeError{exitFailed}
 		}
 		return runErr

@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"tare/internal/lab/leftover"
+	"tare/internal/lab/worktree"
+	"tare/internal/sys/proc"
+)
+
+// saidByBuild is how many of the last lines of a build that failed are shown.
+const saidByBuild = 15
+
+// checkOut gives each revision a worktree, builds it there and has its variants run there. release removes them, also
+// after an error.
+func (cmd *abCommand) checkOut(ctx context.Context, revisions []string, all []variant) (release func() error,
+	err error) {
+	release = func() error { return nil }
+	repo, err := worktree.Open(ctx, cmd.flags.repo)
+	if err != nil {
+		return release, usageError{err}
+	}
+	var commits []string
+	for i, r := range revisions {
+		c, err := repo.Resolve(ctx, r)
+		if err != nil {
+			return release, usageError{fmt.Errorf("--git: %w", err)}
+		}
+		if same := slices.Index(commits, c); same >= 0 {
+			fmt.Fprintf(cmd.err, "note       %s and %s are the same commit\n", revisions[same], revisions[i])
+		}
+		commits = append(commits, c)
+	}
+	if repo.Changed(ctx) {
+		fmt.Fprintln(cmd.err, "note       the working tree has changes that are in no revision, and so not compared")
+	}
+	if cmd.run.dryRun {
+		return release, nil
+	}
+	cmd.holding("the worktrees are removed")
+	dir, remove, err := leftover.New(cmd.scratchBase(), newRunID())
+	if err != nil {
+		return release, fmt.Errorf("make a place for the worktrees: %w", err)
+	}
+	release = func() error {
+		_, err := worktree.Forget(dir, false)
+		return errors.Join(err, remove())
+	}
+	for i, name := range unique(revisions) {
+		path := filepath.Join(dir, name)
+		err := repo.Checkout(ctx, dir, path, commits[i])
+		work := filepath.Join(path, repo.Prefix)
+		if err == nil {
+			err = cmd.build(ctx, revisions[i], commits[i], work, path)
+		}
+		if ctx.Err() != nil {
+			fmt.Fprintln(cmd.err, "tare: stopped before anything was measured; the worktrees are removed")
+			return release, codeError{exitFailed}
+		}
+		if err != nil {
+			return release, err
+		}
+		for n := i; n < len(all); n += len(revisions) { // the revision varies fastest
+			all[n].params["dir"] = work
+			if d := cmd.flags.dir; d != "" {
+				all[n].params["dir"] = filepath.Join(work, d)
+			}
+		}
+	}
+	return release, nil
+}
+
+// build builds a revision in its worktree.
+func (cmd *abCommand) build(ctx context.Context, revision, commit, work, top string) error {
+	if info, err := os.Stat(work); err != nil || !info.IsDir() {
+		return fmt.Errorf("%s has no folder %s; run tare ab --git at the top of the repository", revision,
+			strings.TrimPrefix(work, top+string(filepath.Separator)))
+	}
+	if cmd.flags.build == "" {
+		return nil
+	}
+	say := func(format string, args ...any) {
+		if !cmd.run.quiet {
+			fmt.Fprintf(cmd.err, format, args...)
+		}
+	}
+	say("build      %s (%.12s): %s\n", printableLine(revision), commit, printableLine(cmd.flags.build))
+	argv := []string{"sh", "-c", cmd.flags.build}
+	if runtime.GOOS == "windows" {
+		argv = []string{"cmd", "/D", "/C", cmd.flags.build}
+	}
+	began, said := time.Now(), proc.NewTail(32<<10)
+	c := proc.Command(ctx, argv...)
+	c.Dir, c.Stdout, c.Stderr = work, said, said
+	err := proc.Wait(c)
+	if err == nil {
+		say("           took %.1f s\n", time.Since(began).Seconds())
+		return nil
+	}
+	lines := strings.Split(strings.TrimSpace(proc.Printable(said.Bytes())), "\n")
+	lines = lines[max(0, len(lines)-saidByBuild):]
+	advice := "mend it, leave the revision out, or give another --build"
+	if _, err := os.Stat(filepath.Join(top, ".gitmodules")); err == nil {
+		advice += "; it has submodules, which a worktree begins without: --build 'git submodule update --init && ...'"
+	}
+	return fmt.Errorf("%s (%.12s) does not build by %s: %w; %s\n  %s", revision, commit, quoteArg(cmd.flags.build),
+		err, advice, strings.Join(lines, "\n  "))
+}

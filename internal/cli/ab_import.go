@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"tare/internal/judge/hyperfine"
+	"tare/internal/show/report"
+	"tare/internal/unit"
+)
+
+// imported shows what an export of hyperfine's says, and what cannot be told from it.
+func (cmd *abCommand) imported(c *cobra.Command, args []string) error {
+	name := cmd.flags.export
+	if len(args) > 0 {
+		return usagef("--import runs nothing; leave %s out", printableLine(strings.Join(args, " ")))
+	}
+	for _, other := range []string{"git", "image", "env", "parameter-list", "fail-if", "out"} {
+		if c.Flags().Changed(other) {
+			return usagef("--import runs nothing, so there is no verdict and no bundle; leave --%s out", other)
+		}
+	}
+	in := cmd.in
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return usageError{fmt.Errorf("--import: %w", err)}
+		}
+		defer f.Close()
+		in = f
+	}
+	all, err := hyperfine.Read(in)
+	if err != nil {
+		return usageError{fmt.Errorf("--import %s: %w", name, err)}
+	}
+	return showImported(cmd.out, all, cmd.width(100))
+}
+
+// shortest is how much of a command a table shows, in characters.
+const shortest = 40
+
+func showImported(w io.Writer, all []hyperfine.Result, width int) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	seconds := func(v float64) string {
+		if v <= 0 {
+			return "-"
+		}
+		return unit.Format(v, "s")
+	}
+	fmt.Fprintln(tw, "command\truns\tmedian\tmean\tfrom\tto\tuser\tsystem\tratio of means")
+	for i := range all {
+		r := &all[i]
+		mean := seconds(r.Mean)
+		if r.Spread > 0 {
+			mean += " ± " + seconds(r.Spread)
+		}
+		ratio := ""
+		if i > 0 {
+			ratio = report.RatioText(r.Ratio)
+			if r.RatioSpread > 0 {
+				ratio += " ± " + report.RatioText(r.RatioSpread)
+			}
+		}
+		runs := "?"
+		if r.Runs > 0 {
+			runs = fmt.Sprint(r.Runs)
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", unit.Cut(printableLine(r.Command), shortest), runs,
+			seconds(r.Median), mean, seconds(r.Min), seconds(r.Max), seconds(r.User), seconds(r.System), ratio)
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(w, "\nThere is no verdict, because of what cannot be told from this file:")
+	for _, text := range hyperfine.Untold(all) {
+		for _, l := range report.Wrap("- ", printableLine(text), min(width, 100)) {
+			fmt.Fprintln(w, l)
+		}
+	}
+	var words []string
+	for i := range all {
+		words = append(words, quoteArg(all[i].Command))
+	}
+	if len(words) > 1 && len(words) <= maxVariants {
+		fmt.Fprintf(w, "\nFor a verdict run them in turn: tare ab %s\n", printableLine(strings.Join(words, " ")))
+	}
+	return nil
+}
+
+// ofHyperfine are flags of hyperfine's that tare ab does not have: whoever types them out of habit is told what does
+// the same here.
+var ofHyperfine = []struct{ name, letter, instead string }{
+	{"warmup", "w", "leave it out: the first trial of each command is a warm-up that counts for nothing"},
+	{"runs", "r", "use --blocks N, or --budget; a block has as many runs as fit a trial"},
+	{"min-runs", "m", "leave it out: a verdict takes at least ten blocks"},
+	{"max-runs", "M", "use --blocks N"},
+	{"setup", "s", "run it before, or with --git as --build; --prepare runs before each run"},
+	{"reference", "", "put it first: the others are compared with the first command"},
+	{"parameter-step-size", "D", "write it behind the range: -P NAME=MIN..MAX..STEP"},
+	{"export-json", "", "use -o FOLDER, and then tare report --format json FOLDER"},
+	{"export-csv", "", "use -o FOLDER, and then tare report --format csv FOLDER"},
+	{"export-markdown", "", "use -o FOLDER, and then tare report --format markdown FOLDER"},
+	{"output", "", "leave it out: output is thrown away, or compared with --check-output"},
+	{"style", "", "use --quiet or --ascii"},
+	{"sort", "", "leave it out: the first command is the one that the others are compared with"},
+	{"time-unit", "u", "leave it out: each time has the unit that suits it"},
+}
+
+func addHyperfine(fl *pflag.FlagSet) {
+	for _, f := range ofHyperfine {
+		fl.StringP(f.name, f.letter, "", f.instead)
+		fl.Lookup(f.name).Hidden = true
+	}
+}
+
+// refuseHyperfine says what does the same as a flag of hyperfine's.
+func refuseHyperfine(fl *pflag.FlagSet) error {
+	for _, f := range ofHyperfine {
+		if fl.Changed(f.name) {
+			return usagef("tare ab has no --%s as hyperfine does: %s", f.name, f.instead)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,155 @@
+package worktree
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// git runs git in a folder, with a name for commits and without the user's configuration.
+func git(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=t", "-c", "user.email=t@example.invalid",
+		"-c", "protocol.file.allow=always"}, args...)...)
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_SYSTEM="+os.DevNull)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("git %v: %v: %s", args, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// repository makes one with two commits, the first of which is tagged v1, and a hook that would leave a trace.
+func repository(t *testing.T) (dir, trace string) {
+	t.Helper()
+	dir, trace = t.TempDir(), filepath.Join(t.TempDir(), "trace")
+	git(t, dir, "init", "-q", "-b", "main")
+	for i, text := range []string{"one", "two"} {
+		write(t, filepath.Join(dir, "sub", "file"), text)
+		git(t, dir, "add", ".")
+		git(t, dir, "commit", "-q", "-m", text)
+		if i == 0 {
+			git(t, dir, "tag", "v1")
+		}
+	}
+	hook := filepath.Join(dir, ".git", "hooks", "post-checkout")
+	write(t, hook, "#!/bin/sh\n: >"+trace+"\n")
+	if err := os.Chmod(hook, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir, trace
+}
+
+func TestCheckoutAndForget(t *testing.T) {
+	dir, trace := repository(t)
+	write(t, filepath.Join(dir, "sub", "file"), "changed by the user")
+	own := filepath.Join(t.TempDir(), "own")
+	git(t, dir, "worktree", "add", "-q", "--detach", own)
+	os.Remove(trace) // what the user's own worktree ran
+	before := git(t, dir, "status", "--porcelain=v2", "--branch")
+
+	r, err := Open(t.Context(), filepath.Join(dir, "sub"))
+	if err != nil || r.Prefix != "sub" || r.Shallow {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if !r.Changed(t.Context()) {
+		t.Error("the change of the working tree is not seen")
+	}
+	place := t.TempDir()
+	for rev, want := range map[string]string{"v1": "one", "main": "two", "HEAD~1": "one"} {
+		commit, err := r.Resolve(t.Context(), rev)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(place, strings.ReplaceAll(rev, "~", "-"))
+		if err := r.Checkout(t.Context(), place, path, commit); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(filepath.Join(path, "sub", "file")); err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v", rev, got, err)
+		}
+	}
+	if n := strings.Count(git(t, dir, "worktree", "list"), "\n"); n != 4 {
+		t.Errorf("%d worktrees beside the first, want 4", n)
+	}
+	if lines, err := Forget(place, true); err != nil || len(lines) != 3 {
+		t.Errorf("dry: %q, %v", lines, err)
+	}
+	if lines, err := Forget(place, false); err != nil || len(lines) != 3 {
+		t.Errorf("%q, %v", lines, err)
+	}
+	if lines, err := Forget(place, false); err != nil || len(lines) != 0 {
+		t.Errorf("again: %q, %v", lines, err)
+	}
+	if list := git(t, dir, "worktree", "list"); strings.Count(list, "\n") != 1 || !strings.Contains(list, own) {
+		t.Errorf("left are\n%s", list)
+	}
+	if after := git(t, dir, "status", "--porcelain=v2", "--branch"); after != before {
+		t.Errorf("the user's working tree was\n%s\nand is\n%s", before, after)
+	}
+	if _, err := os.Stat(trace); err == nil {
+		t.Error("a hook ran")
+	}
+}
+
+func TestForgetWithoutWorktrees(t *testing.T) {
+	if lines, err := Forget(t.TempDir(), false); err != nil || lines != nil {
+		t.Errorf("%q, %v", lines, err)
+	}
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, noteFile), "relative\n")
+	if _, err := Forget(dir, false); err == nil {
+		t.Error("a note that names no repository is no error")
+	}
+	gone := t.TempDir()
+	write(t, filepath.Join(gone, noteFile), `"/nowhere/at all/.git"`+"\n")
+	if lines, err := Forget(gone, false); err != nil || lines != nil {
+		t.Errorf("a repository that is gone: %q, %v", lines, err)
+	}
+}
+
+func TestMistakes(t *testing.T) {
+	if _, err := Open(t.Context(), t.TempDir()); err == nil || !strings.Contains(err.Error(), "in no git repository") {
+		t.Errorf("no repository: %v", err)
+	}
+	dir, _ := repository(t)
+	r, err := Open(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rev, want := range map[string]string{"": "no revision", "--all": "no revision",
+		"v2": `there is no revision "v2" in this repository; `} {
+		if _, err := r.Resolve(t.Context(), rev); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", rev, err, want)
+		}
+	}
+
+	// As a CI system checks out: one commit, detached, without branches.
+	shallow := filepath.Join(t.TempDir(), "shallow")
+	git(t, dir, "clone", "-q", "--depth=1", "file://"+dir, shallow)
+	git(t, shallow, "checkout", "-q", "--detach")
+	git(t, shallow, "branch", "-q", "-D", "main")
+	if r, err = Open(t.Context(), shallow); err != nil || !r.Shallow {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	for rev, want := range map[string]string{"HEAD~1": "git fetch --unshallow", "main": "did you mean origin/main?"} {
+		if _, err := r.Resolve(t.Context(), rev); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", rev, err, want)
+		}
+	}
+	if _, err := r.Resolve(t.Context(), "origin/main"); err != nil {
+		t.Error(err)
+	}
+}

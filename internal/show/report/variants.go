@@ -1,0 +1,213 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"tare/internal/judge/verdict"
+	"tare/internal/plan"
+	"tare/internal/record"
+	"tare/internal/unit"
+)
+
+// variantColumns are what a table of variants shows beside the time of a run, the ratio and the verdict.
+var variantColumns = []struct{ title, metric string }{
+	{"user", "user_seconds"}, {"system", "system_seconds"}, {"peak memory", "max_rss_bytes"},
+	{"faults", "page_faults"},
+}
+
+// Variants writes what became of the variants of one command: a line for each, with the ratio of its time to the
+// first one's, the verdict in a word and what else was measured; then what is to be known of them. It wants m.Plan.
+func Variants(w io.Writer, m *Model) error {
+	t := &terminal{Model: m, width: max(m.Text.Width, 20), pointed: map[[2]string]bool{}}
+	t.point()
+	t.header()
+	t.variants()
+	t.line("")
+	for _, a := range t.Answers() {
+		t.para("", strings.TrimPrefix(a.Text, "Command: "))
+	}
+	for _, group := range [][]note{t.findings(), t.failures(), t.undecided()} {
+		if len(group) > 0 {
+			t.line("")
+		}
+		for _, n := range group {
+			t.para(n.prefix, n.text)
+		}
+	}
+	if m.Text.Details {
+		t.details()
+	}
+	t.footer()
+	text := t.out.String()
+	if m.Text.ASCII {
+		text = ascii.Replace(text)
+	}
+	if _, err := io.WriteString(w, text); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return nil
+}
+
+// variants writes the table, and then what stands behind the names.
+func (t *terminal) variants() {
+	primary, unitName := "", ""
+	by := map[[2]string]*verdict.Cell{}
+	for i := range t.Cells {
+		c := &t.Cells[i]
+		by[[2]string{c.Target, c.Metric}] = c
+		if c.Primary {
+			primary, unitName = c.Metric, c.Unit
+		}
+	}
+	head := []string{"", "time of a run", "ratio", "verdict"}
+	for _, c := range variantColumns {
+		head = append(head, c.title)
+	}
+	rows := [][]string{head}
+	for i := range t.Targets {
+		target := &t.Targets[i]
+		row := []string{clean(target.Name)}
+		if target.Name == t.Run.Baseline {
+			row = append(row, t.baselineFigure(primary, unitName), "", "baseline")
+		} else if c := by[[2]string{target.Name, primary}]; c != nil {
+			ratio := ""
+			// As in every report: a withheld verdict has no ratio beside it.
+			if c.Verdict != record.Failed && c.Verdict != record.Withheld && c.Ratio.Center > 0 {
+				ratio = strings.TrimSpace(ratioText(c.Ratio.Center) + " " + bracket(c.Low, c.High, c.Level > 0))
+			}
+			row = append(row, figure(c.Center, unitName), ratio, string(c.Verdict))
+		} else {
+			row = append(row, "", "", "")
+		}
+		for _, column := range variantColumns {
+			row = append(row, t.besides(by, target.Name, column.metric))
+		}
+		rows = append(rows, row)
+	}
+	for _, line := range aligned(rows) {
+		t.line("%s", line)
+	}
+	if about := t.about(); len(about) > 0 {
+		t.line("")
+		t.lines(about)
+	}
+}
+
+// aligned sets columns two spaces apart.
+func aligned(rows [][]string) []string {
+	wide := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, text := range row {
+			wide[i] = max(wide[i], width(text))
+		}
+	}
+	var lines []string
+	for _, row := range rows {
+		line := ""
+		for i, text := range row {
+			line += padRight(text, wide[i]) + "  "
+		}
+		lines = append(lines, strings.TrimRight(line, " "))
+	}
+	return lines
+}
+
+func figure(v float64, unitName string) string {
+	if !(v > 0) {
+		return "-"
+	}
+	return unit.Format(v, clean(unitName))
+}
+
+// baselineFigure is what the baseline has of a metric, as the first cell that is compared with it says.
+func (t *terminal) baselineFigure(metric, unitName string) string {
+	for i := range t.Cells {
+		if c := &t.Cells[i]; c.Metric == metric && c.BaselineCenter > 0 {
+			return figure(c.BaselineCenter, unitName)
+		}
+	}
+	return "-"
+}
+
+// countOfFaults is what a number of faults ends in; the column's title says it already.
+const countOfFaults = " faults"
+
+// besides is a figure that does not decide, with its ratio where that is certain.
+func (t *terminal) besides(by map[[2]string]*verdict.Cell, target, metric string) string {
+	if target == t.Run.Baseline {
+		for i := range t.Cells {
+			if c := &t.Cells[i]; c.Metric == metric {
+				return strings.TrimSuffix(t.baselineFigure(metric, c.Unit), countOfFaults)
+			}
+		}
+		return "-"
+	}
+	c := by[[2]string{target, metric}]
+	if c == nil {
+		return "-"
+	}
+	text := strings.TrimSuffix(figure(c.Center, c.Unit), countOfFaults)
+	if c.Verdict == record.Different && text != "-" {
+		text += " (" + ratioText(c.Ratio.Center) + "x)"
+	}
+	return text
+}
+
+// about says what the names of the variants stand for, as far as they differ in it.
+func (t *terminal) about() []string {
+	if t.Plan == nil || len(t.Plan.Workloads) == 0 {
+		return nil
+	}
+	w := &t.Plan.Workloads[0]
+	differs := func(of func(target *plan.Target) string) bool {
+		return slices.ContainsFunc(t.Plan.Targets, func(e plan.Target) bool {
+			return of(&e) != of(&t.Plan.Targets[0])
+		})
+	}
+	param := func(name string) func(*plan.Target) string {
+		return func(e *plan.Target) string { return w.ParamsOn(e.Name)[name] }
+	}
+	wide := 0
+	for i := range t.Plan.Targets {
+		wide = max(wide, width(clean(t.Plan.Targets[i].Name)))
+	}
+	var lines []string
+	for i := range t.Plan.Targets {
+		e := &t.Plan.Targets[i]
+		var texts []string
+		if differs(func(e *plan.Target) string { return e.Text }) {
+			texts = append(texts, clean(e.Text))
+		}
+		for _, name := range []string{"env", "command"} {
+			if differs(param(name)) {
+				texts = append(texts, clean(strings.ReplaceAll(param(name)(e), "\n", " ")))
+			}
+		}
+		if text := strings.TrimSpace(strings.Join(texts, "  ")); text != "" && text != e.Name {
+			lines = append(lines, padRight(clean(e.Name), wide)+"  "+unit.Cut(text, max(20, t.width-wide-2)))
+		}
+	}
+	return lines
+}
+
+// undecided says what the run left open, and how long it would take to settle it.
+func (t *terminal) undecided() []note {
+	notes := t.open()
+	if t.Run.Blocks == 0 || len(notes) == 0 {
+		return notes
+	}
+	need := 0
+	for i := range t.Cells {
+		if c := &t.Cells[i]; c.Primary && c.Verdict == record.Inconclusive && c.BlocksNeeded <= plan.MostBlocks {
+			need = max(need, c.BlocksNeeded)
+		}
+	}
+	if need > 0 {
+		notes = append(notes, note{"  ", fmt.Sprintf("So many blocks take about %s here.",
+			durationText(t.Run.Seconds/float64(t.Run.Blocks)*float64(need)))})
+	}
+	return notes
+}
