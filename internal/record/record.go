@@ -33,8 +33,10 @@ type Trial struct {
 	SetupNS      int64     `json:"setup_ns"`      // untimed preparation, by the controller's clock, ns
 
 	Figures
-	Host  *HostState `json:"gate,omitempty"`
-	Error *Failure   `json:"error,omitempty"` // set when the trial gave no figures
+	// Account says where the time of the timed part went. The controller makes it; nil in bundles of builds before it.
+	Account *Account   `json:"account,omitempty"`
+	Host    *HostState `json:"gate,omitempty"`
+	Error   *Failure   `json:"error,omitempty"` // set when the trial gave no figures
 	// Discarded names the rule by which the whole block is not used; it is declared before the run and does not depend
 	// on the target.
 	Discarded string `json:"discarded,omitempty"`

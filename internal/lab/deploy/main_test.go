@@ -88,6 +88,24 @@ func spin(_ context.Context, b *workload.Bench) error {
 
 var sink atomic.Uint64
 
+// syncs writes 4 KiB and asks for them to be on disk, for each unit of work.
+func syncs(_ context.Context, b *workload.Bench) error {
+	f, err := os.OpenFile(filepath.Join(b.Dir, "synced"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for i := range b.Work {
+		if _, err := f.WriteAt(make([]byte, 4096), i%64*4096); err != nil {
+			return err
+		}
+		if err := f.Sync(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func block(context.Context, *workload.Bench) error { select {} }
 
 // stray leaves a process behind that has left its group, its session and its parents.
@@ -112,6 +130,8 @@ func kinds() []workload.Kind {
 		},
 	})
 	files.Needs.FS = true
+	synced := kind("t.synced", behaviour{measure: syncs})
+	synced.Needs.FS = true
 	huge := kind("t.huge", behaviour{})
 	huge.Space = func(workload.Params) int64 { return math.MaxInt64 / 4 }
 	bounded := kind("t.bounded", behaviour{measure: spin})
@@ -119,7 +139,7 @@ func kinds() []workload.Kind {
 	elsewhere := kind("t.elsewhere", behaviour{})
 	elsewhere.Needs.OS = []string{"plan9"}
 	return []workload.Kind{
-		files, huge, bounded, elsewhere, served(),
+		files, synced, huge, bounded, elsewhere, served(),
 		kind("t.spin", behaviour{measure: spin}),
 		kind("t.idle", behaviour{}),
 		kind("t.block", behaviour{measure: block}),

@@ -6,7 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"tare/internal/measure/timeaccount"
 	"tare/internal/measure/wire"
+	"tare/internal/record"
 )
 
 // Outcome is the result of one trial on the controller's side.
@@ -17,8 +19,10 @@ type Outcome struct {
 	// that of End, less Result.SlackNS. It is exact to RTTSpreadNS, because both marks travel the same way.
 	ControllerNS int64
 	SetupNS      int64 // from the request to the arrival of Begin, controller's clock, ns
-	RTTNS        int64 // median of the round trips just before and after the trial, ns
-	RTTSpreadNS  int64 // largest minus smallest of them, ns
+	// Account says where the time of Measure went.
+	Account     *record.Account
+	RTTNS       int64 // median of the round trips just before and after the trial, ns
+	RTTSpreadNS int64 // largest minus smallest of them, ns
 }
 
 // pings is the number of round trips measured before a trial, and again after it.
@@ -42,6 +46,10 @@ func (s *Conn) Run(ctx context.Context, run wire.Run) (Outcome, error) {
 	if err != nil {
 		return o, err
 	}
+	r := &o.Result
+	o.Account = timeaccount.Of(timeaccount.Input{OS: s.Hello().OS, ElapsedNS: r.ElapsedNS, State: r.State,
+		Before: r.Before, After: r.After})
+	r.Before, r.After = nil, nil
 	if o.Result.Error != nil {
 		return o, o.Result.Error
 	}

@@ -24,7 +24,8 @@ type trialRun struct {
 	work   int64 // units that Measure does; Bench.Work is the number that is reported
 	// All in ns by the monotonic clock.
 	setup, elapsed, cleanup, slack int64
-	used                           resources
+	used, children                 resources
+	counters                       counters
 }
 
 // once makes a trial of the cell and takes it through. Cleanup is called whenever Setup was.
@@ -83,14 +84,16 @@ func (s *trialRun) measure(ctx context.Context, t workload.Trial, b *workload.Be
 		if err := s.worker.begin(ctx); err != nil {
 			return err
 		}
+		s.counters.begin()
 	}
-	before := usage()
+	children, before := usage(true), usage(false)
 	t0 := wire.Now()
 	err := t.Measure(ctx, b)
 	t1 := wire.Now()
-	s.used = usage().minus(before)
+	s.used, s.children = usage(false).minus(before), usage(true).minus(children)
 	s.elapsed = t1 - t0
 	if s.mark {
+		s.counters.end()
 		s.slack = (t0 - sent) + (wire.Now() - t1)
 		if e := s.worker.out.Mark(wire.TypeEnd, s.worker.trial); err == nil {
 			err = e
@@ -145,7 +148,7 @@ func isEmpty(dir string) bool {
 
 // resources are the resources that a process used.
 type resources struct {
-	known                  bool
+	known, counted         bool  // counted: not only the CPU time
 	voluntary, involuntary int64 // context switches
 	minor, major           int64 // page faults
 	user, system           int64 // CPU time, ns
@@ -153,15 +156,15 @@ type resources struct {
 
 func (u resources) minus(v resources) resources {
 	return resources{
-		known:     u.known && v.known,
+		known: u.known && v.known, counted: u.counted && v.counted,
 		voluntary: u.voluntary - v.voluntary, involuntary: u.involuntary - v.involuntary,
 		minor: u.minor - v.minor, major: u.major - v.major,
 		user: u.user - v.user, system: u.system - v.system,
 	}
 }
 
-// note records the resources as the trial's state.
-func (u resources) note(b *workload.Bench) {
+// note records the resources as the trial's state, with a prefix to their names.
+func (u resources) note(b *workload.Bench, prefix string) {
 	if !u.known {
 		return
 	}
@@ -170,7 +173,9 @@ func (u resources) note(b *workload.Bench) {
 		"faults_minor": u.minor, "faults_major": u.major,
 		"cpu_user_ns": u.user, "cpu_system_ns": u.system,
 	} {
-		b.Note(name, strconv.FormatInt(v, 10))
+		if u.counted || name[0] == 'c' {
+			b.Note(prefix+name, strconv.FormatInt(v, 10))
+		}
 	}
 }
 

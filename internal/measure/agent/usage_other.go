@@ -1,6 +1,6 @@
-//go:build !unix
+//go:build !unix && !windows
 
 package agent
 
 // usage is not known here.
-func usage() (u resources) { return u }
+func usage(bool) (u resources) { return u }

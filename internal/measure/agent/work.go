@@ -211,14 +211,17 @@ func (w *worker) run(ctx context.Context, run wire.Run) wire.Result {
 	b.Note("overhead_ns", fmt.Sprint(overhead()))
 	s := &trialRun{worker: w, mark: true, work: real}
 	if fail = c.once(ctx, b, s); fail == nil {
-		s.used.note(b)
+		s.used.note(b, "")
+		if s.children != (resources{known: true, counted: true}) {
+			s.children.note(b, "children_")
+		}
 		fail = c.checkFigures(b)
 	}
 	if fail == nil {
 		fail = w.sendSamples(b)
 	}
 	res := wire.Result{ElapsedNS: s.elapsed, SetupNS: s.setup, SlackNS: s.slack, Figures: b.Figures,
-		Declared: c.metrics, Error: fail}
+		Declared: c.metrics, Error: fail, Before: s.counters.before, After: s.counters.after}
 	res.Samples = nil // they were sent in separate frames
 	if fail != nil {
 		res.Metrics = nil

@@ -152,6 +152,10 @@ type Result struct {
 	SlackNS        int64           `json:"slack_ns,omitempty"`
 	record.Figures                 // on the wire without Samples
 	Error          *record.Failure `json:"error,omitempty"`
+	// Before and After are counters of the worker's process and of its system around Measure, as the kernel's files
+	// have them: package timeaccount knows their names and makes the Account of them.
+	Before map[string]string `json:"before,omitempty"`
+	After  map[string]string `json:"after,omitempty"`
 	// Declared are the metrics that the kind reports for these parameters, so that a foreign agent's figures have
 	// units.
 	Declared []unit.Metric `json:"declared,omitempty"`

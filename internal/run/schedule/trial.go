@@ -61,7 +61,7 @@ func (x *trialRunner) trial(ctx context.Context, w *plan.Workload, t record.Tria
 	}
 	t.Start, t.AgentNS, t.ControllerNS = out.Start, out.Result.ElapsedNS, out.ControllerNS
 	t.RTTNS, t.RTTSpreadNS, t.SetupNS = out.RTTNS, out.RTTSpreadNS, out.SetupNS
-	t.Figures, t.Error = out.Result.Figures, out.Result.Error
+	t.Figures, t.Account, t.Error = out.Result.Figures, out.Account, out.Result.Error
 	if err == nil {
 		x.hostFigures(watched, w, &t)
 	}
