@@ -47,8 +47,8 @@ func (s *Conn) Run(ctx context.Context, run wire.Run) (Outcome, error) {
 		return o, err
 	}
 	r := &o.Result
-	o.Account = timeaccount.Of(timeaccount.Input{OS: s.Hello().OS, ElapsedNS: r.ElapsedNS, State: r.State,
-		Before: r.Before, After: r.After})
+	o.Account = timeaccount.Of(timeaccount.Input{OS: s.Hello().OS, ElapsedNS: r.ElapsedNS,
+		Threads: run.Params["threads"], State: r.State, Before: r.Before, After: r.After})
 	r.Before, r.After = nil, nil
 	if o.Result.Error != nil {
 		return o, o.Result.Error

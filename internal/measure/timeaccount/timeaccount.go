@@ -18,6 +18,7 @@ import (
 type Input struct {
 	OS            string            // GOOS of the agent
 	ElapsedNS     int64             // length of the timed part by the environment's clock
+	Threads       string            // how many threads the work was asked for, as its parameter; "" for one
 	State         map[string]string // the trial's state, which has what getrusage tells
 	Before, After map[string]string // as in wire.Result
 }
@@ -56,8 +57,7 @@ func Of(in Input) *record.Account {
 type maker struct {
 	Input
 	record.Account
-	self, children int64   // CPU time, ns
-	lanes          float64 // by what each thread did; 0 where that is not known
+	self, children int64 // CPU time, ns
 }
 
 // count keeps a count, if it can be one.
@@ -142,7 +142,6 @@ func parseTasks(text string) (map[int64]task, error) {
 
 // threads is what the threads of a process did between two readings, without those that hardly did anything.
 type threads struct {
-	lanes   float64 // what all did in units of what the busiest did; 0 if none did anything
 	ready   float64 // ns that they waited for a processor
 	ticks   int64   // that they waited for a disk
 	hasDisk bool    // ticks are known
@@ -168,16 +167,10 @@ func difference(before, after map[int64]task) (ran float64, did threads) {
 		ran, most = ran+float64(d.ran), max(most, float64(d.ran))
 		did.hasDisk, did.waited = did.hasDisk && now.hasDisk, did.waited || now.disk > 0
 	}
-	var all, busiest float64
 	for _, d := range spent {
-		if float64(d.ran) < helper*most {
-			continue
+		if float64(d.ran) >= helper*most {
+			did.ready, did.ticks = did.ready+float64(d.ready), did.ticks+d.disk
 		}
-		all, busiest = all+float64(d.ran+d.ready), max(busiest, float64(d.ran+d.ready))
-		did.ready, did.ticks = did.ready+float64(d.ready), did.ticks+d.disk
-	}
-	if busiest > 0 {
-		did.lanes = all / busiest
 	}
 	return ran, did
 }
@@ -210,7 +203,6 @@ func (m *maker) tasks() {
 		return
 	}
 	ran, did := difference(before, after)
-	m.lanes = did.lanes
 	switch gone := float64(m.self) - ran - lag; {
 	case float64(m.children) > ended*float64(m.ElapsedNS):
 		both("what child processes waited for is not kept when they end")
@@ -358,7 +350,7 @@ func (m *maker) processor() {
 			m.missing(name, "the processor's counter cannot be read")
 		case float64(had) < turn*float64(wanted) || wanted == 0:
 			m.missing(name, "the processor has too few counters for all who asked: this one did not count all the time")
-		case m.lanes > 1.1 || float64(m.children) > ended*float64(m.ElapsedNS):
+		case float64(wanted) < turn*float64(m.self+m.children)-lag: // it counts only while its thread runs
 			m.missing(name, "the processor counts one thread, and others worked as well")
 		default:
 			m.count(name, v)
@@ -380,14 +372,21 @@ func hardware(why string) string {
 	return why
 }
 
-// rest adds how many threads worked side by side, and what remains of the time.
+// mostLanes bounds what a parameter may say.
+const mostLanes = 1 << 16
+
+// rest adds how many threads worked side by side, and what remains of the time. Threads cannot be counted by what each
+// did: work wanders from one to another.
 func (m *maker) rest() {
 	elapsed := float64(m.ElapsedNS)
 	known := 0.0
 	for _, name := range record.AccountParts() {
 		known += float64(m.Counts[name])
 	}
-	m.Lanes = math.Max(math.Max(1, m.lanes), known/elapsed)
+	m.Lanes = math.Max(1, known/elapsed)
+	if n := positive(m.Threads, mostLanes); n > 0 {
+		m.Lanes = math.Max(m.Lanes, float64(n))
+	}
 	if m.Unmeasured[record.UserNS] != "" || m.Unmeasured[record.KernelNS] != "" {
 		m.missing(record.OtherNS, "it is what remains, and the time on a processor is not known")
 		return

@@ -59,7 +59,7 @@ func TestOf(t *testing.T) {
 			missing: map[string]string{record.CyclesUser: "the slim agent"},
 		},
 		"two that share the work, and one that only wakes up": {
-			in: Input{State: state(300, 100), Before: before,
+			in: Input{Threads: "2", State: state(300, 100), Before: before,
 				After: reading(thread(1, 250, 101, 2)+thread(2, 209, 100, 0)+thread(3, 1, 500, 0), 5, 1000, 100)},
 			lanes: 2, counts: map[string]int64{record.UserNS: 300 * ms, record.ReadyNS: 200 * ms, record.OtherNS: 0,
 				record.StolenNS: 0},
@@ -105,7 +105,7 @@ func TestOf(t *testing.T) {
 				record.CyclesKernel: "perf_event_open is not allowed", record.IOStalledNS: "pressure/io: no such"},
 		},
 		"the processor counts": {
-			in: Input{State: state(200, 0), Before: before, After: with(one, record.CyclesUser, "[600 100 100]",
+			in: Input{State: state(200, 0), Before: before, After: with(one, record.CyclesUser, "[600 200000000 200000000]",
 				record.CyclesKernel, "[600 100 50]", record.InstructionsUser, "[600 0 0]",
 				record.InstructionsKernel, "[1 2]")}, lanes: 1,
 			counts: map[string]int64{record.CyclesUser: 600},
@@ -113,8 +113,8 @@ func TestOf(t *testing.T) {
 				record.InstructionsUser: "the processor has too few", record.InstructionsKernel: "the slim agent"},
 		},
 		"it counts one of two threads": {
-			in: Input{State: state(400, 0), Before: before, After: with(one, "tasks", thread(1, 250, 1, 2)+
-				thread(2, 209, 0, 0), record.CyclesUser, "[600 100 100]")}, lanes: 2,
+			in: Input{Threads: "2", State: state(400, 0), Before: before, After: with(one, "tasks", thread(1, 250, 1, 2)+
+				thread(2, 209, 0, 0), record.CyclesUser, "[600 200000000 200000000]")}, lanes: 2,
 			missing: map[string]string{record.CyclesUser: "the processor counts one thread"},
 		},
 		"a counter that wraps": {
