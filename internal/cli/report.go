@@ -133,6 +133,7 @@ in it as by "tare bundle pack --redact". Read it before you post it; --redact-wo
 	c.Flags().BoolVar(&cmd.flags.print.ascii, "ascii", false, "ASCII characters only")
 	c.Flags().BoolVar(&cmd.flags.print.details, "details", false,
 		"show every metric, not only the primary ones, and all facts of the targets")
+	c.Flags().BoolVar(&cmd.flags.print.why, "why", false, whyDoc)
 	return c
 }
 
@@ -211,7 +212,10 @@ func formatOf(name string) (format string, known bool) {
 }
 
 // printOptions are how the terminal's report is to look.
-type printOptions struct{ ascii, details bool }
+type printOptions struct{ ascii, details, why bool }
+
+// whyDoc is the help of --why.
+const whyDoc = "take each ratio apart: user code, kernel, waiting (docs/why.md)"
 
 // sayCosts says below a report what was asked for beyond the ratios. Some forms have it inside; where another is not
 // text for the reader, it goes to standard error.
@@ -236,7 +240,7 @@ func formats() []string {
 // print renders a model.
 func (con *console) print(w io.Writer, m *report.Model, render report.Renderer, o printOptions) error {
 	m.Text = report.TextOptions{Width: con.width(100), Color: con.colour() && w == con.out, ASCII: o.ascii,
-		Details: o.details}
+		Details: o.details, Why: o.why}
 	return render(w, m)
 }
 

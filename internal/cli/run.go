@@ -48,6 +48,7 @@ type runFlags struct {
 	strict  bool
 	ascii   bool
 	details bool
+	why     bool
 	failIf  failIf
 	more    costOptions
 	ui      uiFlags
@@ -150,6 +151,7 @@ added to those of the plan. If all are bare names from the plan, they select fro
 	f.more.flag(c)
 	fl.BoolVar(&f.ascii, "ascii", false, "draw the report with ASCII characters only")
 	fl.BoolVar(&f.details, "details", false, "show every metric, not only the primary ones")
+	fl.BoolVar(&f.why, "why", false, whyDoc)
 	return c
 }
 
@@ -303,8 +305,8 @@ func (x *execution) carryOut(ctx context.Context) (err error) {
 		if render == nil {
 			render = report.Terminal
 		}
-		if err := x.print(x.out, m, render,
-			printOptions{ascii: x.flags.ascii, details: x.flags.details}); err != nil && runErr == nil {
+		options := printOptions{ascii: x.flags.ascii, details: x.flags.details, why: x.flags.why}
+		if err := x.print(x.out, m, render, options); err != nil && runErr == nil {
 			runErr = err
 		}
 		if err := x.flags.more.compute(result, x.plan).say(x.out, x.width(100)); err != nil && runErr == nil {

@@ -60,11 +60,13 @@
 //     median times of each part are paired, with a null control of their own, and judged as secondary cells are, in a
 //     family for each candidate and workload. A group whose check differs between two trials of the same amount of work
 //     means unequal work for the whole cell.
-//  9. Doubts (doubts.go). Drift of the costs and of the ratio, two modes, few blocks, discarded blocks with the ratio
+//  9. Why (why.go). Where trials have accounts of their time, the ratio of a primary cell is taken apart: the parts of
+//     the time of a unit of work, with an interval for each over the same blocks.
+//  10. Doubts (doubts.go). Drift of the costs and of the ratio, two modes, few blocks, discarded blocks with the ratio
 //     that they would have given, emulated CPU.
-//  10. Summaries (family.go). The geometric mean of the primary ratios of each family of workloads and target, with an
+//  11. Summaries (family.go). The geometric mean of the primary ratios of each family of workloads and target, with an
 //     interval over the blocks that all of them have.
-//  11. Findings (findings.go). What a reader must know of the whole run, as sentences with a remedy.
+//  12. Findings (findings.go). What a reader must know of the whole run, as sentences with a remedy.
 //
 // With one session the level is that of a look, so that looking several times keeps the plan's simultaneous level. A
 // run of several sessions does not look before its end: its level is the plan's, its units are the sessions.

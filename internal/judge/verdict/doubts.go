@@ -141,11 +141,11 @@ func (dt *doubter) doubtDrift(c *cellBuilder) {
 const mostDoubted = 2000
 
 // sampled takes as many values as the searches bear, evenly over all of them.
-func sampled(y []float64) []float64 {
+func sampled[T any](y []T) []T {
 	if len(y) <= mostDoubted {
 		return y
 	}
-	out := make([]float64, mostDoubted)
+	out := make([]T, mostDoubted)
 	for i := range out {
 		out[i] = y[i*(len(y)-1)/(mostDoubted-1)]
 	}

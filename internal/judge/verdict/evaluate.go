@@ -60,6 +60,7 @@ func Evaluate(in Input) *Result {
 		r.Cells[i] = c.Cell
 	}
 	r.Groups = maker.grouped()
+	r.Why = maker.why()
 	r.Families = append(r.Families, fam.summaries()...)
 	r.Costs = e.costs(r)
 	r.Findings = append(r.Findings, (&finder{Input: in, index: x, cells: maker.cells}).findings(r)...)

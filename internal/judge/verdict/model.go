@@ -23,6 +23,8 @@ type Result struct {
 	Costs []Cost `json:"costs,omitempty"`
 	// Groups are compared where trials have them.
 	Groups []Grouped `json:"groups,omitempty"`
+	// Why takes the ratios of the primary cells apart whose trials have accounts.
+	Why []Why `json:"why,omitempty"`
 }
 
 // Cost is what a call costs in one target, fitted over record sizes: PerCallNS + bytes*PerByteNS, and where the figures

@@ -50,6 +50,7 @@ type TextOptions struct {
 	ASCII   bool // no character beyond ASCII except in names that the user gave
 	Color   bool // ANSI colours
 	Details bool // secondary metrics, warnings, and facts of the targets
+	Why     bool // where the time of each ratio goes
 }
 
 // Column is one candidate.

@@ -41,6 +41,7 @@ func Terminal(w io.Writer, m *Model) error {
 	t.legend()
 	t.flushes()
 	t.lines(groups)
+	t.lines(t.whyLines())
 	for _, group := range [][]note{t.findings(), t.failures(), t.open()} {
 		if len(group) > 0 {
 			t.line("")

@@ -1,0 +1,301 @@
+package verdict
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"tare/internal/record"
+	"tare/internal/stats"
+)
+
+// Why takes a ratio apart: where the time of a unit of work goes in the candidate and in the baseline. The unit of all
+// figures is what the baseline takes, so that the parts of the baseline together are 1, those of the candidate the
+// ratio, and the differences the ratio less 1.
+type Why struct {
+	Workload string  `json:"workload"` // label
+	Metric   string  `json:"metric"`
+	Target   string  `json:"target"`
+	Baseline string  `json:"baseline"`
+	Ratio    float64 `json:"ratio"`  // of the cell
+	Blocks   int     `json:"blocks"` // pairs of trials that have an account
+	Level    float64 `json:"level"`  // of the intervals of all parts together; 0 without intervals
+	// Parts are those of record.AccountParts that both sides measure; "other" has the remainder. Empty where the ratio
+	// cannot be taken apart.
+	Parts []Part `json:"parts"`
+	// Counts are the counts for each unit of work that are shown to differ.
+	Counts []Counted `json:"counts,omitempty"`
+	Unit   string    `json:"unit"` // of work: "read"
+	// Unmeasured has a reason for each part that a side does not measure.
+	Unmeasured map[string]string `json:"unmeasured,omitempty"`
+	// Serving is what worked for the candidate on the controller's machine during its trials.
+	Serving []Serving `json:"serving,omitempty"`
+	Text    string    `json:"text"` // the sum and what is shown, in words; else why there are no parts
+}
+
+// Part is a part of the time of a unit of work, in units of what the baseline takes for one.
+type Part struct {
+	Name      string  `json:"part"` // "user", "kernel", "ready", "disk", "other"
+	What      string  `json:"what"` // in words
+	Base      float64 `json:"base"`
+	Candidate float64 `json:"candidate"`
+	Extra     float64 `json:"extra"` // Candidate less Base
+	Low       float64 `json:"low"`   // of Extra; 0 without an interval
+	High      float64 `json:"high"`
+	Shown     bool    `json:"shown"` // the interval excludes 0
+}
+
+// Counted is a count of record.Account for each unit of work: medians.
+type Counted struct {
+	Name      string  `json:"name"`
+	Base      float64 `json:"base"`
+	Candidate float64 `json:"candidate"`
+}
+
+// Serving is a process or a thread of the controller's machine, with the processors that it kept busy: the median.
+type Serving struct {
+	Name       string  `json:"name"`
+	Processors float64 `json:"processors"`
+}
+
+// notTheTime is how far a ratio may be from that of the lengths of the trials, as a share, to be taken apart.
+const notTheTime = 0.02
+
+// accounted are a block's two trials.
+type accounted struct {
+	key  blockKey
+	a, b *record.Trial
+}
+
+// why takes the ratio of each primary cell apart whose trials have accounts.
+func (cm *cellMaker) why() []Why {
+	var out []Why
+	for _, c := range cm.cells {
+		if !c.Primary || c.Target == c.Baseline || c.withheld || c.incomparable || !(c.Ratio.Center > 0) {
+			continue
+		}
+		var pairs []accounted
+		for _, k := range c.keys {
+			if a, b := c.candidate.used[k], c.baseline.used[k]; a.Account != nil && b.Account != nil &&
+				a.Work > 0 && b.Work > 0 {
+				pairs = append(pairs, accounted{k, a, b})
+			}
+		}
+		if len(pairs) > 0 {
+			out = append(out, cm.takeApart(c, sampled(pairs)))
+		}
+	}
+	return out
+}
+
+func (cm *cellMaker) takeApart(c *cellBuilder, pairs []accounted) Why {
+	w := Why{Workload: c.Workload, Metric: c.Metric, Target: c.Target, Baseline: c.Baseline, Ratio: c.Ratio.Center,
+		Blocks: len(pairs), Parts: []Part{}, Unit: "unit of work", Serving: serving(pairs)}
+	if k, ok := cm.kinds(c.Kind); ok && k.WorkUnit != "" {
+		w.Unit = k.WorkUnit
+	}
+	names := record.AccountParts()
+	w.Unmeasured = unmeasured(c, pairs, names)
+	if reason := cmp.Or(w.Unmeasured[record.UserNS], w.Unmeasured[record.KernelNS],
+		w.Unmeasured[record.OtherNS]); reason != "" {
+		w.Text = "the time on a processor is not known: " + reason
+		return w
+	}
+	if !c.isTime(pairs) {
+		w.Text = c.Metric + " is not the time of a unit of work, so its ratio is not taken apart"
+		return w
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return w.Unmeasured[name] != "" })
+	cm.parts(&w, c, pairs, names)
+	cm.counts(&w, pairs)
+	w.Text = w.sentence()
+	return w
+}
+
+// unmeasured collects why parts are not known, each with the target that does not tell.
+func unmeasured(c *cellBuilder, pairs []accounted, names []string) map[string]string {
+	all := map[string]string{}
+	for _, p := range pairs {
+		for _, name := range names {
+			for _, side := range []struct {
+				target string
+				*record.Account
+			}{{c.Baseline, p.b.Account}, {c.Target, p.a.Account}} {
+				if _, ok := side.Counts[name]; !ok && all[name] == "" {
+					all[name] = side.target + ": " + cmp.Or(side.Unmeasured[name], "it is not in the bundle")
+				}
+			}
+		}
+	}
+	return all
+}
+
+// isTime tells whether the figure is the time of a unit of work, or a rate of units: whether its ratio is that of the
+// lengths of the trials.
+func (c *cellBuilder) isTime(pairs []accounted) bool {
+	var off []float64
+	for _, p := range pairs {
+		a := float64(p.a.AgentNS) * c.candClock.correction(p.a) / float64(p.a.Work)
+		b := float64(p.b.AgentNS) * c.baseClock.correction(p.b) / float64(p.b.Work)
+		off = append(off, math.Abs(math.Log(a)-math.Log(b)-c.d[p.key]))
+	}
+	return medianOf(off) < notTheTime
+}
+
+// shares are the parts of a trial's time, 1 together. What is not in names is in the last of them, the remainder.
+func shares(t *record.Trial, names []string) []float64 {
+	out := make([]float64, len(names))
+	last, sum := len(out)-1, 0.0
+	for _, name := range record.AccountParts() {
+		i := slices.Index(names, name)
+		if i < 0 {
+			i = last
+		}
+		v := math.Max(0, float64(t.Account.Counts[name]))
+		out[i], sum = out[i]+v, sum+v
+	}
+	if !(sum > 0) {
+		out[last], sum = 1, 1
+	}
+	for i := range out {
+		out[i] /= sum
+	}
+	return out
+}
+
+// parts estimates each part. The shares of either side are Hodges-Lehmann centres, made 1 together, and the candidate's
+// times the ratio are its parts. For the interval, both sides of a block are divided by the root of its ratio: a
+// difference then changes its sign, and nothing else, if the sides change places, which is what the signed-rank test
+// asks for. What comes of it times the root of the ratio is the interval.
+func (cm *cellMaker) parts(w *Why, c *cellBuilder, pairs []accounted, names []string) {
+	keys := make([]blockKey, len(pairs))
+	cand, base, diff := byPart(names), byPart(names), byPart(names)
+	for i, p := range pairs {
+		keys[i] = p.key
+		root := math.Exp(c.d[p.key] / 2)
+		x, y := shares(p.a, names), shares(p.b, names)
+		for j := range names {
+			cand[j][p.key], base[j][p.key] = x[j], y[j]
+			diff[j][p.key] = x[j]*root - y[j]/root
+		}
+	}
+	alpha := cm.alpha / float64(len(names))
+	candidate, baseline := centers(cand, keys), centers(base, keys)
+	root := math.Sqrt(w.Ratio)
+	bias := c.candClock.doubtful() + c.baseClock.doubtful()
+	for j, name := range names {
+		p := Part{Name: strings.TrimSuffix(name, "_ns"), Base: finite(baseline[j]),
+			Candidate: finite(candidate[j] * w.Ratio)}
+		p.What = cm.partText(w, name)
+		p.Extra = p.Candidate - p.Base
+		e := stats.EstimateCenter(bySession(diff[j], keys), alpha)
+		low, high := e.Low*root-bias*p.Candidate, e.High*root+bias*p.Candidate
+		if low, high = math.Min(low, p.Extra), math.Max(high, p.Extra); !math.IsInf(low, 0) && !math.IsInf(high, 0) &&
+			e.Method != stats.MethodNone {
+			p.Low, p.High, p.Shown = finite(low), finite(high), low > 0 || high < 0
+			w.Level = 1 - cm.plan.Alpha
+		}
+		w.Parts = append(w.Parts, p)
+	}
+}
+
+// centers are the centres of the shares of one side, made 1 together.
+func centers(side []map[blockKey]float64, keys []blockKey) []float64 {
+	out, sum := make([]float64, len(side)), 0.0
+	for j := range out {
+		out[j] = math.Max(0, stats.EstimateCenter(bySession(side[j], keys), 0).Center)
+		sum += out[j]
+	}
+	if !(sum > 0) { // each part is nothing in most blocks, and all the time in some
+		for j := range out {
+			for _, v := range side[j] {
+				out[j], sum = out[j]+v, sum+v
+			}
+		}
+	}
+	for j := range out {
+		out[j] /= sum
+	}
+	return out
+}
+
+func byPart(names []string) []map[blockKey]float64 {
+	out := make([]map[blockKey]float64, len(names))
+	for i := range out {
+		out[i] = map[blockKey]float64{}
+	}
+	return out
+}
+
+// compared are the counts that may explain a difference.
+var compared = []string{
+	record.InstructionsUser, record.InstructionsKernel, record.CyclesUser, record.CyclesKernel,
+	record.SwitchesVoluntary, record.SwitchesInvoluntary, record.FaultsMinor, record.FaultsMajor,
+	record.ReadBytes, record.WrittenBytes, record.DeviceReadBytes, record.DeviceWrittenBytes,
+}
+
+// counts keeps the counts for each unit of work whose difference has an interval that excludes 0, at the level of a part.
+// They are for exploration: divided by their own number, the level could not be reached at the first look.
+func (cm *cellMaker) counts(w *Why, pairs []accounted) {
+	keys := make([]blockKey, len(pairs))
+	for _, name := range compared {
+		diff := map[blockKey]float64{}
+		var cand, base []float64
+		for i, p := range pairs {
+			keys[i] = p.key
+			a, ok := p.a.Account.Counts[name]
+			b, too := p.b.Account.Counts[name]
+			if ok && too {
+				x, y := float64(a)/float64(p.a.Work), float64(b)/float64(p.b.Work)
+				cand, base = append(cand, x), append(base, y)
+				diff[p.key] = x - y
+			}
+		}
+		if len(cand) < len(pairs) {
+			continue
+		}
+		e := stats.EstimateCenter(bySession(diff, keys), cm.alpha/float64(len(record.AccountParts())))
+		if e.Method != stats.MethodNone && (e.Low > 0 || e.High < 0) {
+			w.Counts = append(w.Counts, Counted{name, finite(medianOf(base)), finite(medianOf(cand))})
+		}
+	}
+}
+
+// mostServing bounds the names of what worked on the controller's machine.
+const mostServing = 16
+
+// serving reads the state host_cpu of the candidate's trials: "CPU 0/TCG 0.020 s, qemu 0.001 s".
+func serving(pairs []accounted) []Serving {
+	by := map[string][]float64{}
+	for _, p := range pairs {
+		if p.a.ControllerNS <= 0 {
+			continue
+		}
+		for part := range strings.SplitSeq(p.a.State["host_cpu"], ", ") {
+			text, ok := strings.CutSuffix(part, " s")
+			at := strings.LastIndexByte(text, ' ')
+			if !ok || at < 0 {
+				continue
+			}
+			v, err := strconv.ParseFloat(text[at+1:], 64)
+			if name := text[:at]; err == nil && v >= 0 && (by[name] != nil || len(by) < mostServing) {
+				by[name] = append(by[name], v/(float64(p.a.ControllerNS)/1e9))
+			}
+		}
+	}
+	var out []Serving
+	for name, v := range by {
+		for len(v) < len(pairs) {
+			v = append(v, 0) // it did nothing in the others
+		}
+		if busy := finite(medianOf(v)); busy >= 0.001 {
+			out = append(out, Serving{name, busy})
+		}
+	}
+	slices.SortFunc(out, func(a, b Serving) int {
+		return cmp.Or(cmp.Compare(b.Processors, a.Processors), cmp.Compare(a.Name, b.Name))
+	})
+	return out
+}

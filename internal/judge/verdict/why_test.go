@@ -1,0 +1,224 @@
+package verdict
+
+import (
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"tare/internal/record"
+)
+
+// accounts gives each trial an account: shares of its time by target, in the order of record.AccountParts, which are
+// told apart with the given noise.
+func accounts(by map[string][5]float64, noise float64, seed uint64) func(*record.Trial) {
+	rng := rand.New(rand.NewPCG(seed, 5))
+	return func(t *record.Trial) {
+		of, sum := by[t.Target], 0.0
+		for i := range of {
+			of[i] *= math.Exp(noise * rng.NormFloat64())
+			sum += of[i]
+		}
+		t.Account = &record.Account{Lanes: 1, Counts: map[string]int64{record.SwitchesVoluntary: t.Work,
+			record.FaultsMinor: int64(100 * rng.Float64())}}
+		if t.Target == "vm" {
+			t.Account.Counts[record.SwitchesVoluntary] = 3 * t.Work
+		}
+		for i, name := range record.AccountParts() {
+			t.Account.Counts[name] = int64(of[i] / sum * float64(t.AgentNS))
+		}
+	}
+}
+
+// whyOf finds the answer for a target.
+func whyOf(t *testing.T, r *Result, target string) *Why {
+	t.Helper()
+	for i := range r.Why {
+		if r.Why[i].Target == target {
+			return &r.Why[i]
+		}
+	}
+	t.Fatalf("no ratio of %s is taken apart", target)
+	return nil
+}
+
+func addsUp(t *testing.T, w *Why) {
+	t.Helper()
+	var base, cand, extra, told float64
+	for i, p := range w.Parts {
+		base, cand, extra = base+p.Base, cand+p.Candidate, extra+p.Extra
+		told += w.Rounded()[i]
+		if math.Abs(p.Candidate-p.Base-p.Extra) > 1e-12 || p.Low > p.Extra || p.High < p.Extra {
+			t.Errorf("%s: %+v", w.Target, p)
+		}
+	}
+	scale := math.Pow10(w.Digits())
+	if math.Abs(base-1) > 1e-9 || math.Abs(cand-w.Ratio) > 1e-9*w.Ratio || math.Abs(extra-w.Ratio+1) > 1e-9*w.Ratio ||
+		math.Abs(told*scale-math.Round(w.Ratio*scale)) > 1e-6 {
+		t.Errorf("%s: the parts add up to %g, %g, %g and, as told, %g, of a ratio of %g", w.Target, base, cand, extra,
+			told, w.Ratio)
+	}
+}
+
+func TestWhyTakesARatioApart(t *testing.T) {
+	same := [5]float64{0.6, 0.3, 0.05, 0, 0.05}
+	w := world{plan: testPlan("fs.seqwrite"), cost: map[string]float64{"vm": 1.5}, noise: 0.005, blocks: 10, seed: 1,
+		change: accounts(map[string][5]float64{"host": same, "box": same, "vm": {0.6, 0.8, 0.05, 0, 0.05}}, 0.01, 1)}
+	r := w.evaluate()
+	if len(r.Why) != 2 {
+		t.Fatalf("%d ratios are taken apart, want those of both candidates", len(r.Why))
+	}
+	for i := range r.Why {
+		addsUp(t, &r.Why[i])
+	}
+	vm := whyOf(t, r, "vm")
+	t.Log(vm.Text)
+	if vm.Level != 0.95 || vm.Blocks != 10 || len(vm.Parts) != 5 {
+		t.Errorf("%+v", vm)
+	}
+	for _, p := range vm.Parts {
+		if p.Shown != (p.Name == "kernel") {
+			t.Errorf("%+v", p)
+		}
+	}
+	if p := vm.Parts[1]; math.Abs(p.Extra-0.5) > 0.02 || !(p.Low < 0.5 && p.High > 0.5) {
+		t.Errorf("the kernel has +0.5: %+v", p)
+	}
+	for _, want := range []string{"1.50 = 0.6", " user code + 0.", " kernel + ", "shown against host: +0.",
+		" kernel [+0."} {
+		if !strings.Contains(vm.Text, want) {
+			t.Errorf("%q is not in %q", want, vm.Text)
+		}
+	}
+	if c := vm.Counts; len(c) != 1 || c[0] != (Counted{record.SwitchesVoluntary, 1, 3}) {
+		t.Errorf("counts: %+v", c)
+	}
+	if box := whyOf(t, r, "box"); !strings.HasSuffix(box.Text, "; no part is shown to differ from host") {
+		t.Error(box.Text)
+	}
+}
+
+func TestWhyKeepsToWhatIsMeasured(t *testing.T) {
+	shares := map[string][5]float64{"host": {0.6, 0.3, 0, 0.1, 0}, "box": {0.6, 0.3, 0, 0.1, 0},
+		"vm": {0.5, 0.3, 0, 0, 0.2}}
+	plan := testPlan("fs.seqwrite")
+	evaluated := func(change func(*record.Trial)) *Result {
+		given := accounts(shares, 0.01, 2)
+		w := world{plan: plan, cost: map[string]float64{"vm": 2}, noise: 0.005, blocks: 10, seed: 2,
+			change: func(t *record.Trial) { given(t); change(t) }}
+		return w.evaluate()
+	}
+	// What one side does not measure is in the remainder of both.
+	r := evaluated(func(t *record.Trial) {
+		if t.Target == "vm" {
+			delete(t.Account.Counts, record.DiskNS)
+			t.Account.Unmeasured = map[string]string{record.DiskNS: "it is off"}
+		}
+	})
+	vm := whyOf(t, r, "vm")
+	addsUp(t, vm)
+	rest := vm.Parts[len(vm.Parts)-1]
+	if len(vm.Parts) != 4 || rest.What != "waiting for a disk or something else" ||
+		vm.Unmeasured[record.DiskNS] != "vm: it is off" || math.Abs(rest.Base-0.1) > 0.02 {
+		t.Errorf("%+v", vm)
+	}
+	if box := whyOf(t, r, "box"); len(box.Parts) != 5 || len(box.Unmeasured) > 0 {
+		t.Errorf("box: %+v", box)
+	}
+	// Without the time on a processor, or where the figure is not the time, there are no parts, and it is said why.
+	r = evaluated(func(t *record.Trial) {
+		delete(t.Account.Counts, record.UserNS)
+		t.Account.Unmeasured = map[string]string{record.UserNS: "Plan 9 does not tell"}
+	})
+	if vm := whyOf(t, r, "vm"); len(vm.Parts) != 0 || !strings.Contains(vm.Text, "host: Plan 9 does not tell") {
+		t.Errorf("%+v", vm)
+	}
+	r = evaluated(func(t *record.Trial) { t.AgentNS, t.ControllerNS = 300e6, 300e6 })
+	if vm := whyOf(t, r, "vm"); len(vm.Parts) != 0 || !strings.HasPrefix(vm.Text, "mib_per_second is not the time") {
+		t.Errorf("%+v", vm)
+	}
+	// Without accounts, as in older bundles, there is nothing.
+	if r := evaluated(func(t *record.Trial) { t.Account = nil }); r.Why != nil {
+		t.Errorf("%+v", r.Why)
+	}
+	// Nonsense in a bundle gives figures all the same.
+	for name, change := range map[string]func(*record.Trial){
+		"nothing":  func(t *record.Trial) { t.Account.Counts = map[string]int64{} },
+		"zeros":    func(t *record.Trial) { clear(t.Account.Counts); fill(t, 0) },
+		"negative": func(t *record.Trial) { fill(t, -5) },
+		"huge":     func(t *record.Trial) { fill(t, math.MaxInt64) },
+	} {
+		if _, err := json.Marshal(evaluated(change)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func fill(t *record.Trial, v int64) {
+	for _, name := range record.AccountParts() {
+		t.Account.Counts[name] = v
+	}
+}
+
+func TestWhyNamesEmulationAndTheHost(t *testing.T) {
+	given := accounts(map[string][5]float64{"host": {1, 0, 0, 0, 0}, "box": {1, 0, 0, 0, 0},
+		"vm": {0.99, 0.01, 0, 0, 0}}, 0.01, 3)
+	w := world{plan: testPlan("cpu.prime"), cost: map[string]float64{"vm": 12}, noise: 0.005, blocks: 10, seed: 3,
+		change: func(t *record.Trial) {
+			given(t)
+			if t.Target == "vm" {
+				t.State["host_cpu"] = "CPU 0/TCG 3.600 s, odd, qemu 0.360 s"
+			}
+		}}
+	in := w.input()
+	for i := range in.Environments {
+		in.Environments[i].Inside.Emulated = in.Environments[i].Name == "vm"
+	}
+	r := Evaluate(in)
+	vm := whyOf(t, r, "vm")
+	t.Log(vm.Text)
+	addsUp(t, vm)
+	if !strings.Contains(vm.Text, " emulation of user code") || !vm.Parts[0].Shown || vm.Digits() != 1 {
+		t.Errorf("%+v", vm)
+	}
+	if s := vm.Serving; len(s) != 2 || s[0].Name != "CPU 0/TCG" || math.Abs(s[0].Processors-1) > 0.05 ||
+		s[1].Name != "qemu" {
+		t.Errorf("serving: %+v", s)
+	}
+	if box := whyOf(t, r, "box"); strings.Contains(box.Text, "emulation") {
+		t.Error(box.Text)
+	}
+}
+
+// TestSimulatedWhy holds that parts which do not differ are seldom shown, and that those which do are found.
+func TestSimulatedWhy(t *testing.T) {
+	if testing.Short() {
+		t.Skip("hundreds of runs are simulated")
+	}
+	t.Parallel()
+	const runs = 200
+	wrong, missed := 0, 0
+	base := [5]float64{0.5, 0.3, 0.05, 0.05, 0.1}
+	more := base
+	more[1] += 0.05
+	for seed := range uint64(runs) {
+		w := world{plan: testPlan("fs.seqwrite"), cost: map[string]float64{"vm": 1.05}, noise: 0.01, blocks: 15,
+			seed: seed, change: accounts(map[string][5]float64{"host": base, "box": base, "vm": more}, 0.05, seed)}
+		r := w.evaluate()
+		for _, p := range whyOf(t, r, "box").Parts {
+			if p.Shown {
+				wrong++
+				break
+			}
+		}
+		if !whyOf(t, r, "vm").Parts[1].Shown {
+			missed++
+		}
+	}
+	t.Logf("of %d cells without a difference %d show a part; of as many with 5 %% more in the kernel %d do not show it",
+		runs, wrong, missed)
+	if wrong > runs/20 || missed > runs/20 {
+		t.Errorf("%d and %d of %d", wrong, missed, runs)
+	}
+}

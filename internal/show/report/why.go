@@ -1,0 +1,133 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"tare/internal/judge/verdict"
+	"tare/internal/record"
+	"tare/internal/unit"
+)
+
+// A count for each unit of work is told in the terminal if it is not tiny and differs by some of itself.
+const (
+	leastCount     = 0.01
+	leastBytes     = 16 // reading the account itself is some hundred bytes for a trial
+	leastCountDiff = 0.05
+)
+
+// countTexts name the counts of an account.
+var countTexts = map[string]string{
+	record.InstructionsUser: "instructions in user code", record.InstructionsKernel: "instructions in the kernel",
+	record.CyclesUser: "cycles in user code", record.CyclesKernel: "cycles in the kernel",
+	record.SwitchesVoluntary: "voluntary context switches", record.SwitchesInvoluntary: "involuntary context switches",
+	record.FaultsMinor: "minor page faults", record.FaultsMajor: "major page faults",
+	record.ReadBytes: "read by system calls", record.WrittenBytes: "written by system calls",
+	record.DeviceReadBytes: "read from a device", record.DeviceWrittenBytes: "written to a device",
+}
+
+// whyLines takes each ratio apart, where the reader asked for that.
+func (t *terminal) whyLines() []string {
+	if !t.Text.Why {
+		return nil
+	}
+	prose := min(t.width, readable)
+	if len(t.Why) == 0 {
+		return append([]string{""}, wrap("", "Why: no cell has both a ratio and accounts of its trials' time, "+
+			"which bundles of older tare do not have.", prose)...)
+	}
+	var lines []string
+	for i := range t.Why {
+		w := &t.Why[i]
+		lines = append(lines, "")
+		lines = append(lines, wrap("", fmt.Sprintf("Why %s in %s: %s.", clean(w.Workload), clean(w.Target),
+			clean(w.Text)), prose)...)
+		lines = append(lines, whyTable(w)...)
+		var rest []string
+		for _, c := range w.Counts {
+			if text := countedText(&c); text != "" {
+				rest = append(rest, text)
+			}
+		}
+		if len(rest) > 0 {
+			lines = append(lines, wrap("  ", fmt.Sprintf("for each %s, %s and %s: %s", w.Unit, clean(w.Baseline),
+				clean(w.Target), strings.Join(rest, ", ")), prose)...)
+		}
+		if text := servingText(w); text != "" {
+			lines = append(lines, wrap("  ", text, prose)...)
+		}
+		for _, name := range slices.Sorted(maps.Keys(w.Unmeasured)) {
+			lines = append(lines, wrap("  ", "not measured: "+unmeasuredTexts[name]+" ("+clean(w.Unmeasured[name])+")",
+				prose)...)
+		}
+	}
+	return lines
+}
+
+var unmeasuredTexts = map[string]string{
+	record.UserNS: "user code", record.KernelNS: "kernel", record.ReadyNS: "waiting for a processor",
+	record.DiskNS: "waiting for a disk", record.OtherNS: "the remainder",
+}
+
+// whyTable has a line for each part: both sides in units of what the baseline takes, the difference and its interval.
+func whyTable(w *verdict.Why) []string {
+	if len(w.Parts) == 0 {
+		return nil
+	}
+	rows := [][5]string{{"", clean(w.Baseline), clean(w.Target), "difference", ""}}
+	number := func(v float64) string { return strings.TrimPrefix(w.Signed(v), "+") }
+	for i, candidate := range w.Rounded() {
+		p := &w.Parts[i]
+		interval := ""
+		if p.Low != 0 || p.High != 0 {
+			interval = w.Signed(p.Low) + " to " + w.Signed(p.High)
+		}
+		if !p.Shown {
+			interval = strings.TrimSpace(interval + "  not shown")
+		}
+		rows = append(rows, [5]string{p.What, number(p.Base), number(candidate), w.Signed(p.Extra), interval})
+	}
+	var wide [5]int
+	for _, r := range rows {
+		for i := range wide {
+			wide[i] = max(wide[i], width(r[i]))
+		}
+	}
+	var lines []string
+	for _, r := range rows {
+		lines = append(lines, strings.TrimRight("  "+padRight(r[0], wide[0])+"  "+padLeft(r[1], wide[1])+"  "+
+			padLeft(r[2], wide[2])+"  "+padLeft(r[3], wide[3])+"  "+r[4], " "))
+	}
+	return lines
+}
+
+// countedText says what a count is on both sides; "" where that explains nothing.
+func countedText(c *verdict.Counted) string {
+	most, least := math.Max(c.Base, c.Candidate), leastCount
+	if strings.HasSuffix(c.Name, "_bytes") {
+		least = leastBytes
+	}
+	if most < least || math.Abs(c.Candidate-c.Base) < leastCountDiff*most || countTexts[c.Name] == "" {
+		return ""
+	}
+	of := unit.Number
+	if strings.HasSuffix(c.Name, "_bytes") {
+		of = func(v float64) string { return unit.Format(v, "B") }
+	}
+	return fmt.Sprintf("%s and %s %s", of(c.Base), of(c.Candidate), countTexts[c.Name])
+}
+
+// servingText says what kept processors of the controller's machine busy for the candidate.
+func servingText(w *verdict.Why) string {
+	var parts []string
+	for _, s := range w.Serving {
+		parts = append(parts, fmt.Sprintf("%s %.2f", clean(s.Name), s.Processors))
+	}
+	if parts == nil {
+		return ""
+	}
+	return "processors of this machine busy for " + clean(w.Target) + ": " + strings.Join(parts, ", ")
+}
