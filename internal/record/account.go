@@ -6,8 +6,8 @@ package record
 //
 // A count that the system does not tell is not in Counts. Unmeasured has the reason then: it is never 0.
 type Account struct {
-	// Lanes is how many threads worked side by side: as many as the work was asked for, at least 1, and at least as many
-	// as the known parts fill. The parts (AccountParts) together are Lanes times the length of the timed part.
+	// Lanes is how many threads worked side by side: as many as the work was asked for, at least 1, and at least as
+	// many as the known parts fill. The parts (AccountParts) together are Lanes times the length of the timed part.
 	Lanes float64 `json:"lanes"`
 	// Counts are by the names below.
 	Counts map[string]int64 `json:"counts"`

@@ -236,8 +236,8 @@ var compared = []string{
 	record.ReadBytes, record.WrittenBytes, record.DeviceReadBytes, record.DeviceWrittenBytes,
 }
 
-// counts keeps the counts for each unit of work whose difference has an interval that excludes 0, at the level of a part.
-// They are for exploration: divided by their own number, the level could not be reached at the first look.
+// counts keeps the counts for each unit of work whose difference has an interval that excludes 0, at the level of a
+// part. They are for exploration: divided by their own number, the level could not be reached at the first look.
 func (cm *cellMaker) counts(w *Why, pairs []accounted) {
 	keys := make([]blockKey, len(pairs))
 	for _, name := range compared {

@@ -105,7 +105,8 @@ func TestOf(t *testing.T) {
 				record.CyclesKernel: "perf_event_open is not allowed", record.IOStalledNS: "pressure/io: no such"},
 		},
 		"the processor counts": {
-			in: Input{State: state(200, 0), Before: before, After: with(one, record.CyclesUser, "[600 200000000 200000000]",
+			in: Input{State: state(200, 0), Before: before, After: with(one,
+				record.CyclesUser, "[600 200000000 200000000]",
 				record.CyclesKernel, "[600 100 50]", record.InstructionsUser, "[600 0 0]",
 				record.InstructionsKernel, "[1 2]")}, lanes: 1,
 			counts: map[string]int64{record.CyclesUser: 600},
@@ -113,8 +114,9 @@ func TestOf(t *testing.T) {
 				record.InstructionsUser: "the processor has too few", record.InstructionsKernel: "the slim agent"},
 		},
 		"it counts one of two threads": {
-			in: Input{Threads: "2", State: state(400, 0), Before: before, After: with(one, "tasks", thread(1, 250, 1, 2)+
-				thread(2, 209, 0, 0), record.CyclesUser, "[600 200000000 200000000]")}, lanes: 2,
+			in: Input{Threads: "2", State: state(400, 0), Before: before, After: with(one, "tasks",
+				thread(1, 250, 1, 2)+
+					thread(2, 209, 0, 0), record.CyclesUser, "[600 200000000 200000000]")}, lanes: 2,
 			missing: map[string]string{record.CyclesUser: "the processor counts one thread"},
 		},
 		"a counter that wraps": {
