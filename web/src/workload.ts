@@ -75,6 +75,8 @@ function detail(m: Model, label: string, cells: Cell[]): HTMLElement[] {
     out.push(h("label", { class: "field" }, "Metric ", pick));
   }
   out.push(place);
+  const why = whyOf(m, label);
+  if (why) out.push(why);
   if (latency) out.push(latency);
   const shown = cells.filter((c) => m.state.targets.has(c.target));
   out.push(figuresOf(m, label, shown.filter((c) => tried(c) && !m.target(c.target)?.error)));
@@ -83,6 +85,14 @@ function detail(m: Model, label: string, cells: Cell[]): HTMLElement[] {
   const said = stateOf(x);
   if (said) out.push(said);
   return out;
+}
+
+/** Where the time of each ratio goes, in a sentence for each target; against another baseline it is not known. */
+function whyOf(m: Model, label: string): HTMLElement | null {
+  const list = m.rebasedNow ? [] : (m.data.result.why ?? []).filter((w) => w.workload === label && m.state.targets.has(w.target));
+  if (list.length === 0) return null;
+  return h("div", { class: "why" }, h("h4", {}, "Why"), h("ul", {}, list.map((w) => h("li", {}, h("b", {}, w.target), `: ${w.text}.`))),
+    h("p", { class: "note" }, "In units of what the baseline takes: the parts add up to the ratio. Only parts are named whose interval excludes 0."));
 }
 
 interface Point { target: string; at: number; value: number; off: number; mark: number; i: number }
