@@ -299,6 +299,9 @@ func (cmd *sweepCommand) table(w io.Writer, cells []swept) {
 	}
 }
 
+// mostReason bounds the reason of a failure; the report has all of it.
+const mostReason = 80
+
 // effect is what a cell says of a setting.
 func effect(c *verdict.Cell) string {
 	figure := fmt.Sprintf("%s [%s, %s]", unit.Number(c.Ratio.Center), unit.Number(c.Low), unit.Number(c.High))
@@ -312,7 +315,7 @@ func effect(c *verdict.Cell) string {
 		return figure + "  makes no difference that matters"
 	case record.Failed:
 		if c.Failure != nil {
-			return "failed: " + printableLine(c.Failure.Message)
+			return "failed: " + unit.Cut(printableLine(c.Failure.Message), mostReason)
 		}
 		return "failed"
 	case record.Withheld:
