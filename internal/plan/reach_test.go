@@ -78,8 +78,8 @@ func TestOtherEndIsAnEnvironmentOfThePlan(t *testing.T) {
 	for src, want := range map[string]string{
 		// Neither of them reaches the loopback of this machine, and neither has to.
 		"environments: {a: 'ssh:a', b: 'ssh:b'}\nworkloads: [{kind: net.rr, to: b}]": "",
-		"environments: {a: 'ssh:a', box: 'ssh:b'}\nworkloads: [{kind: net.rr, to: bok}]": "to: there is no environment " +
-			"\"bok\" in the plan; did you mean \"box\"?",
+		"environments: {a: 'ssh:a', box: 'ssh:b'}\nworkloads: [{kind: net.rr, to: bok}]": "to: there is no " +
+			"environment \"bok\" in the plan; did you mean \"box\"?",
 	} {
 		_, err := Parse("plan.yaml", []byte(src), tables)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {

@@ -20,6 +20,7 @@ func (c *Conn) HostPeer(ctx context.Context, token string) (addresses []string, 
 // The error, a *record.Failure, says why the last of them does not lead there.
 func (c *Conn) FindPeer(ctx context.Context, addresses []string, token string) (address string, err error) {
 	var told wire.Peer
-	_, err = c.ask(ctx, wire.TypePeer, wire.Peer{Address: strings.Join(addresses, " "), Token: token}, wire.TypePeer, &told)
+	sought := wire.Peer{Address: strings.Join(addresses, " "), Token: token}
+	_, err = c.ask(ctx, wire.TypePeer, sought, wire.TypePeer, &told)
 	return told.Address, err
 }

@@ -20,8 +20,8 @@ type Variant struct {
 }
 
 // Vary derives from a spec those that differ from it in one setting each, by the values that are worth trying and move
-// such work (MovesFiles, MovesNetwork). A setting that the spec leaves out has its default. The specs get the names that
-// their settings make.
+// such work (MovesFiles, MovesNetwork). A setting that the spec leaves out has its default. The specs get the names
+// that their settings make.
 func Vary(s Spec, settings []Setting, moved ...string) (all []Variant) {
 	for _, d := range settings {
 		if d.Moves != "" && !slices.Contains(moved, d.Moves) {

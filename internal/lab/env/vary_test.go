@@ -13,10 +13,12 @@ func TestVary(t *testing.T) {
 		{Name: "memory", Default: "1GiB"},
 	}
 	for text, want := range map[string]string{
-		"vm=qemu":             "vm-cache-none=qemu?cache=none vm-cpus-1=qemu?cpus=1 vm-cpus-2=qemu?cpus=2",
-		"vm=qemu?cache=none":  "vm-cache-writeback=qemu?cache=writeback vm-cpus-1=qemu?cache=none&cpus=1 vm-cpus-2=qemu?cache=none&cpus=2",
-		"vm=qemu:x?cpus=2":    "vm-cache-none=qemu:x?cache=none&cpus=2 vm-cpus-1=qemu:x?cpus=1",
-		"vm=qemu?memory=2GiB": "vm-cache-none=qemu?cache=none&memory=2GiB vm-cpus-1=qemu?cpus=1&memory=2GiB vm-cpus-2=qemu?cpus=2&memory=2GiB",
+		"vm=qemu": "vm-cache-none=qemu?cache=none vm-cpus-1=qemu?cpus=1 vm-cpus-2=qemu?cpus=2",
+		"vm=qemu?cache=none": "vm-cache-writeback=qemu?cache=writeback vm-cpus-1=qemu?cache=none&cpus=1 " +
+			"vm-cpus-2=qemu?cache=none&cpus=2",
+		"vm=qemu:x?cpus=2": "vm-cache-none=qemu:x?cache=none&cpus=2 vm-cpus-1=qemu:x?cpus=1",
+		"vm=qemu?memory=2GiB": "vm-cache-none=qemu?cache=none&memory=2GiB vm-cpus-1=qemu?cpus=1&memory=2GiB " +
+			"vm-cpus-2=qemu?cpus=2&memory=2GiB",
 	} {
 		s, err := ParseSpec(text)
 		if err != nil {

@@ -123,8 +123,8 @@ func parsePlace(text string) (p Place, err error) {
 	return p, err
 }
 
-// Ask tells a new peer its token, which is never an argument, or where it is to listen as well (Place.Text), and returns
-// the port that it listens on.
+// Ask tells a new peer its token, which is never an argument, or where it is to listen as well (Place.Text), and
+// returns the port that it listens on.
 func Ask(peer io.Writer, said *bufio.Reader, what string) (int, error) {
 	if _, err := fmt.Fprintln(peer, what); err != nil {
 		return 0, fmt.Errorf("tell it: %w", err)

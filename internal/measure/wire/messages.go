@@ -39,8 +39,8 @@ const (
 	// A->V Job: start the kind's service (V is the service's process); V->A Serving when it can be used, or a Failure;
 	// V->A Failure when it has ended later.
 	TypeService Type = 21
-	// C->A Peer: without an address, start a peer here; with addresses, say which of them leads to a peer from here. A->C
-	// Peer: its addresses, or the one.
+	// C->A Peer: without an address, start a peer here; with addresses, say which of them leads to a peer from here.
+	// A->C Peer: its addresses, or the one.
 	TypePeer Type = 22
 
 	typeLast = TypePeer

@@ -17,8 +17,8 @@ import (
 // Kind is a row of the workload table.
 type Kind struct {
 	Name string // "fs.randread"
-	// Family is "cpu", "memory", "kernel", "file system", "network", "web", "database", "launch" or "command": summaries
-	// are made per family.
+	// Family is "cpu", "memory", "kernel", "file system", "network", "web", "database", "launch" or "command":
+	// summaries are made per family.
 	Family  string
 	Doc     string // one paragraph: what is done, what one operation is, which tool defines it
 	Params  []Param

@@ -84,7 +84,8 @@ func (k *calibrator) calibrate(ctx context.Context, w *plan.Workload, e string, 
 	var got wire.Calibrated
 	job, err := k.trials.job(cctx, w, e)
 	if err == nil {
-		got, err = k.trials.worker(w, e).Calibrate(cctx, wire.Calibrate{Job: job, TargetNS: int64(trialLength(k.plan, w))})
+		got, err = k.trials.worker(w, e).Calibrate(cctx,
+			wire.Calibrate{Job: job, TargetNS: int64(trialLength(k.plan, w))})
 	}
 	if err == nil {
 		c.work = got.Work

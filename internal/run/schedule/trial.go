@@ -52,8 +52,8 @@ func (x *trialRunner) trial(ctx context.Context, w *plan.Workload, t record.Tria
 	}
 	watched := watchHost(at.HostThreads)
 	if err == nil {
-		out, err = x.worker(w, t.Target).Run(tctx, wire.Run{Job: job, Work: c.work, Inject: t.Inject, Warmup: t.Warmup(),
-			Show: x.showing.numbers(cellKey{w.Label, t.Target})})
+		out, err = x.worker(w, t.Target).Run(tctx, wire.Run{Job: job, Work: c.work, Inject: t.Inject,
+			Warmup: t.Warmup(), Show: x.showing.numbers(cellKey{w.Label, t.Target})})
 	}
 	cancel()
 	if ctx.Err() != nil {

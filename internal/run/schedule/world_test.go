@@ -43,8 +43,8 @@ type world struct {
 	// supplied are the targets that files were sent to, in order; noSupply is why they do not take any.
 	supplied []string
 	noSupply error
-	// hosted are the targets that were asked for a peer, which noOtherEnd prevents, and sought is where targets looked for
-	// one.
+	// hosted are the targets that were asked for a peer, which noOtherEnd prevents, and sought is where targets looked
+	// for one.
 	hosted, sought []string
 	noOtherEnd     error
 	hangs          map[string]string // "open" or "calibrate": what does not end in a target before its context does

@@ -33,7 +33,8 @@ const serialRemedy = "tare guest media writes what such a machine boots from; it
 	"server: VBoxManage modifyvm NAME --uart1 0x3f8 4 --uart-mode1 server /tmp/NAME.serial; a machine with a system " +
 	"of its own is reached by ssh=[USER@]HOST[:PORT]"
 
-const listRemedy = "VBoxManage list vms shows the machines of this user; those of another one are seen by that user only"
+const listRemedy = "VBoxManage list vms shows the machines of this user; those of another one are seen by " +
+	"that user only"
 
 // openExisting opens a machine of the user's, or a linked clone of it.
 func (d driver) openExisting(ctx context.Context, o env.Options) (env.Env, error) {

@@ -44,8 +44,8 @@ func Kinds() []workload.Kind {
 	}
 	metrics := func(probed bool) []unit.Metric {
 		all := []unit.Metric{
-			{Name: Ready, Unit: "s", Better: unit.Lower, Timed: true, Primary: true, Doc: workload.Doc("time from the " +
-				"decision to have the environment until its first work is done, and the probe if there is one")},
+			{Name: Ready, Unit: "s", Better: unit.Lower, Timed: true, Primary: true, Doc: workload.Doc("time from " +
+				"the decision to have the environment until its first work is done, and the probe if there is one")},
 			took(Created, "until the driver has made, started or entered the environment"),
 			took(Agent, "from then until the first word of the agent in it: its first instruction, and the way back"),
 			took(Worked, "from then until a new process of the agent has done a first piece of work"),
@@ -62,13 +62,15 @@ func Kinds() []workload.Kind {
 		Doc: workload.Doc("Makes another environment like the target, uses it once, and removes it: what it costs to " +
 			"have one. The target itself stays open meanwhile. Images, kernels and states that the driver keeps are " +
 			"there from the warm-up on. Settings count, mounts do not: they are measured in the target. The state " +
-			"host_memory is the resident memory of the environment's own processes on the controller's machine, where " +
-			"the driver knows them."),
-		Params: []workload.Param{{Name: ProbeParam, Type: workload.Text, Doc: workload.Doc("a command line of the " +
-			"environment that must succeed before it counts as ready, such as one that asks for a page. It is started " +
-			"again while it fails")},
+			"host_memory is the resident memory of the environment's own processes on the controller's machine, " +
+			"where the driver knows them."),
+		Params: []workload.Param{
+			{Name: ProbeParam, Type: workload.Text, Doc: workload.Doc("a command line of the environment that must " +
+				"succeed before it counts as ready, such as one that asks for a page. It is started again while it " +
+				"fails")},
 			{Name: WaitParam, Type: workload.Duration, Default: "1m", Doc: workload.Doc("how long the probe may fail " +
-				"before the environment counts as not ready")}},
+				"before the environment counts as not ready")},
+		},
 		Metrics: metrics(false),
 		Dynamic: func(p workload.Params) []unit.Metric { return metrics(p[ProbeParam] != "") },
 		New:     func(workload.Params) (workload.Trial, error) { return trial{}, nil },
