@@ -157,7 +157,7 @@ func checkName(what, s string) error {
 	case strings.TrimSpace(s) == "":
 		return fmt.Errorf("a %s has no name", what)
 	case len(s) > MaxName:
-		return fmt.Errorf("the name of a %s has %d bytes, at most %d are read: %.60q...", what, len(s), MaxName, s)
+		return fmt.Errorf("the name of a %s has %d bytes, at most %d are read (%.60q)", what, len(s), MaxName, s)
 	case !utf8.ValidString(s):
 		return fmt.Errorf("the name of a %s is not UTF-8: %.60q", what, s)
 	}
