@@ -7,7 +7,9 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -206,5 +208,36 @@ func TestWhatCannotBeIsSaid(t *testing.T) {
 	}
 	if err := s.Do(func() error { return newCard("wormhole", "w0", nil) }); !errors.Is(err, unix.EOPNOTSUPP) {
 		t.Errorf("an unknown kind of card: %v", err)
+	}
+}
+
+// TestChildrenOutliveASpace: the thread of a namespace may have started processes before, which are to be killed when
+// their parent dies. Closing the namespace is no such death.
+func TestChildrenOutliveASpace(t *testing.T) {
+	newSpace(t) // or this test has no right to make one
+	s := &Space{calls: make(chan func()), gone: make(chan struct{})}
+	made, child := make(chan error, 1), make(chan int, 1)
+	go func() {
+		runtime.LockOSThread()
+		pid, err := syscall.ForkExec("/bin/sleep", []string{"sleep", "60"},
+			&syscall.ProcAttr{Sys: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}})
+		if err != nil {
+			t.Error(err)
+		}
+		child <- pid
+		s.live(unix.CLONE_NEWNS, made)
+	}()
+	pid := <-child
+	if err := <-made; err != nil || pid <= 0 {
+		t.Fatal(err)
+	}
+	defer func() {
+		syscall.Kill(pid, syscall.SIGKILL)
+		syscall.Wait4(pid, nil, 0, nil)
+	}()
+	s.Close()
+	time.Sleep(200 * time.Millisecond) // a thread ends a moment after it was told to
+	if got, err := syscall.Wait4(pid, nil, syscall.WNOHANG, nil); got != 0 || err != nil {
+		t.Errorf("the child has ended with the namespace: %d, %v", got, err)
 	}
 }

@@ -1,6 +1,7 @@
 package netns
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -12,7 +13,7 @@ import (
 // Space is a network namespace.
 type Space struct {
 	calls chan func()
-	gone  chan struct{} // closed when the thread ends
+	gone  chan struct{} // closed when the thread has left the namespaces
 	once  sync.Once
 	file  string
 }
@@ -40,13 +41,45 @@ func (s *Space) live(more int, made chan<- error) {
 		runtime.UnlockOSThread()
 		return
 	}
-	// Never unlocked: the thread ends with this function, and the namespaces with it.
-	defer close(s.gone)
+	left := sync.OnceFunc(func() { close(s.gone) })
+	defer left()
+	back, err := homes(more)
+	if err == nil {
+		err = unix.Unshare(unix.CLONE_NEWNET | more)
+	}
 	s.file = fmt.Sprintf("/proc/%d/task/%d/ns/net", os.Getpid(), unix.Gettid())
-	made <- unix.Unshare(unix.CLONE_NEWNET | more)
+	made <- err
 	for call := range s.calls {
 		call()
 	}
+	for _, h := range back {
+		err = errors.Join(err, unix.Setns(h.fd, h.kind), unix.Close(h.fd))
+	}
+	if err != nil {
+		return // never unlocked: the thread ends with this function, and the namespaces with it
+	}
+	// What the thread has started, before it was this one's, gets the signal of its parent's death when it ends
+	// (proc.Start). So it is kept.
+	left()
+	select {}
+}
+
+// home is a namespace that a thread goes back to.
+type home struct{ fd, kind int }
+
+// homes are the namespaces of this thread that it is about to leave.
+func homes(more int) (back []home, err error) {
+	for name, kind := range map[string]int{"net": unix.CLONE_NEWNET, "mnt": unix.CLONE_NEWNS} {
+		if kind != unix.CLONE_NEWNET && more&kind == 0 {
+			continue
+		}
+		fd, err := unix.Open("/proc/thread-self/ns/"+name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return back, err
+		}
+		back = append(back, home{fd, kind})
+	}
+	return back, nil
 }
 
 // File stands for the namespace while it is not closed. The namespaces of a process have different ones.
