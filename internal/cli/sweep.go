@@ -83,9 +83,6 @@ func (cmd *sweepCommand) sweep(ctx context.Context) error {
 	if err := cmd.derive(ctx); err != nil {
 		return err
 	}
-	if f.out == "" {
-		f.out = "tare-" + time.Now().Format("20060102-150405")
-	}
 	p, err := plan.FromFlags(nil, cmd.flags(cmd.variants), cmd.tables())
 	if err != nil {
 		return err

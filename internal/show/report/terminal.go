@@ -42,7 +42,12 @@ func Terminal(w io.Writer, m *Model) error {
 	t.flushes()
 	t.lines(groups)
 	t.lines(t.whyLines())
-	for _, group := range [][]note{t.findings(), t.failures(), t.open()} {
+	return t.finish(w, t.open())
+}
+
+// finish adds what is to be known of the figures, with what is open last, and writes all.
+func (t *terminal) finish(w io.Writer, open []note) error {
+	for _, group := range [][]note{t.findings(), t.failures(), open} {
 		if len(group) > 0 {
 			t.line("")
 		}
@@ -50,12 +55,12 @@ func Terminal(w io.Writer, m *Model) error {
 			t.para(n.prefix, n.text)
 		}
 	}
-	if m.Text.Details {
+	if t.Text.Details {
 		t.details()
 	}
 	t.footer()
 	text := t.out.String()
-	if m.Text.ASCII {
+	if t.Text.ASCII {
 		text = ascii.Replace(text)
 	}
 	if _, err := io.WriteString(w, text); err != nil {

@@ -29,26 +29,7 @@ func Variants(w io.Writer, m *Model) error {
 	for _, a := range t.Answers() {
 		t.para("", strings.TrimPrefix(a.Text, "Command: "))
 	}
-	for _, group := range [][]note{t.findings(), t.failures(), t.undecided()} {
-		if len(group) > 0 {
-			t.line("")
-		}
-		for _, n := range group {
-			t.para(n.prefix, n.text)
-		}
-	}
-	if m.Text.Details {
-		t.details()
-	}
-	t.footer()
-	text := t.out.String()
-	if m.Text.ASCII {
-		text = ascii.Replace(text)
-	}
-	if _, err := io.WriteString(w, text); err != nil {
-		return fmt.Errorf("write report: %w", err)
-	}
-	return nil
+	return t.finish(w, t.undecided())
 }
 
 // variants writes the table, and then what stands behind the names.
