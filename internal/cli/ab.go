@@ -17,7 +17,7 @@ import (
 
 // abTrial is the least length of a trial of `tare ab`: with two variants and the null control the first look comes
 // after some seconds.
-const abTrial = 200 * time.Millisecond
+const abTrial = 150 * time.Millisecond
 
 // abLabel is the label of the one workload, as in --fail-if 'slower(new, command, 5%)'.
 const abLabel = "command"
@@ -112,7 +112,7 @@ report, verify, compare and rerun read it. In --fail-if, the workload is called 
 		"(repeatable)")
 	fl.StringVar(&a.export, "import", "", "show what a file of hyperfine --export-json says, and run nothing")
 	fl.StringVarP(&f.out, "out", "o", "", "folder for the result, made by tare [tare-DATE-TIME]")
-	fl.BoolVar(&f.quick, "quick", false, "trials of 0.2 s, at most 30 blocks (default)")
+	fl.BoolVar(&f.quick, "quick", false, "trials of 0.15 s, at most 30 blocks (default)")
 	fl.BoolVar(&f.full, "full", false, "trials of 1 s, at most 60 blocks")
 	fl.DurationVar(&f.budget, "budget", 0, "stop after this time and report the figures so far: 30s")
 	fl.IntVar(&f.plan.Blocks, "blocks", 0, "at most this many blocks")
