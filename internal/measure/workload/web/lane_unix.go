@@ -104,7 +104,7 @@ type lane struct {
 	family   int
 	to       unix.Sockaddr
 	poll     *poller
-	spin     spinner
+	lull     lull
 	mux      multiplexer // nil for HTTP/1.1
 	conns    []conn
 	free     []int32 // connections without a request, in the open model
@@ -140,7 +140,7 @@ func newLane(l *load, connections, index, lanes int, stop *atomic.Bool) (*lane, 
 	n := &lane{load: l, poll: p, conns: make([]conn, l.slots(connections)), buf: make([]byte, receive),
 		base: time.Now(), asked: index * len(l.order) / lanes, stop: stop}
 	n.family, n.to = sockaddr(l.addr)
-	n.spin.most, _ = spinFor(lanes, l.rate > 0)
+	n.lull.most, _ = lullFor(lanes, l.rate > 0)
 	if l.check.looks() {
 		n.look = l.check.own()
 	}
@@ -208,8 +208,9 @@ func (l *lane) run(n int64) error {
 	defer runtime.UnlockOSThread()
 	defer fileio.Quiet()()
 	l.todo = n
-	end := l.done + n
+	begun, end := l.done, l.done+n
 	l.now = l.clock()
+	since := l.now
 	for i := range l.conns {
 		if l.conns[i].stage == closing { // since the last section
 			l.shut(i)
@@ -224,6 +225,7 @@ func (l *lane) run(n int64) error {
 		l.start = l.now
 		l.due = l.start + l.schedule.next()
 	} else {
+		defer sharp()()
 		for i := l.from; i < len(l.conns) && l.todo > 0; i++ {
 			if err := l.begin(i); err != nil {
 				return err
@@ -249,7 +251,7 @@ func (l *lane) run(n int64) error {
 				return err
 			}
 		}
-		hits, err := l.spin.wait(l.poll, wait)
+		hits, err := l.lull.wait(l.poll, wait, naps(l.now-since, l.done-begun, int64(len(l.conns))))
 		if err != nil {
 			return err
 		}

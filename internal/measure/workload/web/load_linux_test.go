@@ -48,8 +48,8 @@ func TestLoadOnNginx(t *testing.T) {
 		if b.State["connections_reopened"] != "0" && c.given["keepalive"] != "no" {
 			t.Errorf("%v: %s connections were opened again", c.given, b.State["connections_reopened"])
 		}
-		if _, open := c.given["rate"]; b.State["spin"] == "" || open && b.State["spin"] != "no: open model" {
-			t.Errorf("%v: the state spin is %q", c.given, b.State["spin"])
+		if _, open := c.given["rate"]; b.State["lull"] == "" || open && b.State["lull"] != "no: open model" {
+			t.Errorf("%v: the state lull is %q", c.given, b.State["lull"])
 		}
 		if m["schedule_max_us"] != 0 && m["schedule_max_us"] < m["max_us"] {
 			t.Errorf("%v: since they were due %v us, since they were sent %v", c.given, m["schedule_max_us"],

@@ -596,8 +596,8 @@ func (t *loadTrial) Report(b *workload.Bench) error {
 			"say whether it was the limit, and a request costs what both need", "give the environment another "+
 			"processor, or look at client_cpu_us for the client's part")
 	}
-	_, spin := spinFor(t.threads, t.load.rate > 0)
-	b.Note("spin", spin)
+	_, lull := lullFor(t.threads, t.load.rate > 0)
+	b.Note("lull", lull)
 	b.Note("connections_reopened", strconv.FormatInt(all.reopened, 10))
 	if t.load.check.looks() {
 		b.Note("bodies_checked", strconv.FormatInt(all.looked, 10))

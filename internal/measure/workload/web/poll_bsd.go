@@ -73,6 +73,11 @@ func (p *poller) forget(fd, conn int) error {
 	return nil
 }
 
+// canNap is false where naps are not known to pay.
+const canNap = false
+
+func (p *poller) nap(time.Duration) {}
+
 // sharp changes nothing: waits end when they are over.
 func sharp() (undo func()) { return func() {} }
 

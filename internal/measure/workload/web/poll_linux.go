@@ -103,6 +103,15 @@ func (p *poller) hidden(d time.Duration) (int, syscall.Errno) {
 	return int(n), e
 }
 
+// canNap says that nap sleeps about as long as it is told to.
+const canNap = true
+
+// nap sleeps, without telling Go's scheduler, whatever happens on the connections.
+func (p *poller) nap(d time.Duration) {
+	t := unix.NsecToTimespec(int64(d))
+	_, _, _ = syscall.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&t)), 0, 0)
+}
+
 // sharp has this thread wake when a wait is over, and not up to 50 us later, until undo.
 func sharp() (undo func()) {
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)

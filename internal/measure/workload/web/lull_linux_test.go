@@ -2,7 +2,6 @@ package web
 
 import (
 	"fmt"
-	"math"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -10,20 +9,19 @@ import (
 	"tare/internal/measure/workload"
 )
 
-// BenchmarkLooks is what looks cost and spare on the environment's nginx: none, with each wait, and as the client
-// learns.
-func BenchmarkLooks(b *testing.B) {
+// BenchmarkLulls is what looks and naps cost and spare on the environment's nginx: without them, and as the client
+// does.
+func BenchmarkLulls(b *testing.B) {
 	for _, connections := range []string{"2", "32", "128"} {
-		for name, s := range map[string]spinner{"none": {}, "always": {most: spinTime, score: math.MaxInt},
-			"learned": {most: spinTime}} {
+		for name, s := range map[string]lull{"none": {}, "as it does": {most: lookTime}} {
 			b.Run(fmt.Sprintf("%s/connections=%s", name, connections), func(b *testing.B) {
-				benchmarkLooks(b, connections, s)
+				benchmarkLulls(b, connections, s)
 			})
 		}
 	}
 }
 
-func benchmarkLooks(b *testing.B, connections string, s spinner) {
+func benchmarkLulls(b *testing.B, connections string, s lull) {
 	needNginx(b)
 	kind := loadKind()
 	p, err := kind.Resolve(map[string]string{"connections": connections, "size": "1KiB"})
@@ -39,7 +37,7 @@ func benchmarkLooks(b *testing.B, connections string, s spinner) {
 	if err := t.Setup(b.Context(), w); err != nil {
 		b.Fatal(err)
 	}
-	t.crew.lanes[0].spin = s
+	t.crew.lanes[0].lull = s
 	var before, after unix.Rusage
 	cpu := ownTime()
 	unix.Getrusage(unix.RUSAGE_SELF, &before)
