@@ -44,6 +44,9 @@ type abFlags struct {
 	git                        bool
 	repo, build                string
 	export                     string // of hyperfine
+	figures                    string // FORMAT[:FILE] of a suite of benchmarks
+	metrics                    []string
+	count                      int // of figures that are taken from what the commands print
 }
 
 func (cmd *abCommand) command() *cobra.Command {
@@ -59,6 +62,7 @@ The first stands against itself, too, so that it is known how well this machine 
     tare ab --env-var GOGC=100,off './server --selftest'         a variable of the environment
     tare ab --git main HEAD --build make -- ./bin/x bench        revisions of this repository, each built once
     tare ab --image app:1 --image app:2 -- app bench             the same command in containers of other images
+    tare ab --figures go './old -test.bench=.' './new -test.bench=.'  suites of benchmarks, case by case
     tare ab -e lab=ssh:user@lab './old' './new'                  elsewhere
     tare ab --import hyperfine.json                              what a hyperfine export says, and what not
 
@@ -110,6 +114,11 @@ report, verify, compare and rerun read it. In --fail-if, the workload is called 
 	fl.StringVar(&a.build, "build", "", "with --git: command of a shell that builds a revision, once, not timed")
 	fl.StringArrayVar(&a.images, "image", nil, "an image for a container of Docker's, or of Podman's with -e podman "+
 		"(repeatable)")
+	fl.StringVar(&a.figures, "figures", "", "the command is a suite of benchmarks: compare the figure that it prints "+
+		"of each case, FORMAT[:FILE] (go, criterion, jmh, pytest, google, or an expression with the groups name, value "+
+		"and perhaps unit); FILE has the output of one run")
+	fl.StringArrayVar(&a.metrics, "metric", nil, "compare a figure that the commands print: "+
+		"NAME:UNIT:lower|higher:re:REGEX or NAME:UNIT:lower|higher:json:/pointer (repeatable)")
 	fl.StringVar(&a.export, "import", "", "show what a file of hyperfine --export-json says, and run nothing")
 	fl.StringVarP(&f.out, "out", "o", "", "folder for the result, made by tare [tare-DATE-TIME]")
 	fl.BoolVar(&f.quick, "quick", false, "trials of 0.15 s, at most 30 blocks (default)")
@@ -158,6 +167,9 @@ func (cmd *abCommand) compare(ctx context.Context, dash int, args []string) erro
 
 // measure makes a plan of the variants and carries it out as any other.
 func (cmd *abCommand) measure(ctx context.Context, all []variant) error {
+	if err := cmd.suite(ctx, all); err != nil {
+		return err
+	}
 	p, err := cmd.plan(all)
 	if err != nil {
 		return err
@@ -214,6 +226,10 @@ func (cmd *abCommand) plan(all []variant) (*plan.Plan, error) {
 	base := &plan.Plan{Alpha: plan.DefaultAlpha, Mode: f.Mode, Workloads: []plan.Workload{w}}
 	if f.Mode != plan.Full {
 		base.Trial = abTrial
+	}
+	if cmd.flags.count > 1 {
+		base.Looks = cmd.flags.looks(f.Blocks, len(all), base.Alpha)
+		f.Blocks = 0
 	}
 	return plan.FromFlags(base, f, cmd.tables())
 }

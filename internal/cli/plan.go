@@ -139,6 +139,17 @@ func (cmd *planCommand) readFigures(name string) ([]byte, error) {
 
 // metrics writes the lines, and says what has none.
 func (cmd *planCommand) metrics(s *benchfmt.Suite, all bool) error {
+	lines, err := cmd.lines(s, all)
+	for _, l := range lines {
+		if _, err := fmt.Fprintln(cmd.out, l); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// lines makes the lines of the parameter metric, and says what has none.
+func (cmd *planCommand) lines(s *benchfmt.Suite, all bool) ([]string, error) {
 	var own []string
 	if k, ok := cmd.kind("command"); ok {
 		for _, m := range k.Metrics {
@@ -146,11 +157,6 @@ func (cmd *planCommand) metrics(s *benchfmt.Suite, all bool) error {
 		}
 	}
 	lines, without := s.MetricLines(all, own...)
-	for _, l := range lines {
-		if _, err := fmt.Fprintln(cmd.out, l); err != nil {
-			return err
-		}
-	}
 	for _, l := range s.Left[:min(len(s.Left), mostTold)] {
 		fmt.Fprintf(cmd.err, "left out   %s: %s\n", printableLine(strings.TrimSpace(l.Case+" "+l.Figure)),
 			printableLine(l.Why))
@@ -165,10 +171,10 @@ func (cmd *planCommand) metrics(s *benchfmt.Suite, all bool) error {
 		fmt.Fprintf(cmd.err, "no line    %d more\n", n)
 	}
 	if len(lines) == 0 {
-		return usagef("no case can be found by its name; of criterion, use the output of cargo criterion " +
+		return nil, usagef("no case can be found by its name; of criterion, use the output of cargo criterion " +
 			"--message-format=json")
 	}
-	return nil
+	return lines, nil
 }
 
 // mostTold bounds what is told one by one.

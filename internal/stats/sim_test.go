@@ -315,6 +315,31 @@ func TestSimulatedPower(t *testing.T) {
 	}
 }
 
+// TestSimulatedClearAnswer is the promise of `tare ab`: what costs 10 % more at 1 % noise is told at the first look.
+func TestSimulatedClearAnswer(t *testing.T) {
+	t.Parallel()
+	const cells, want = 1000, 0.99
+	alpha := stats.LookAlpha(quickLooks, simAlpha)
+	for i, dist := range disturbances {
+		if dist.name == spikes {
+			continue // their noise is three times as large; they take longer
+		}
+		rng := rand.New(rand.NewPCG(simSeed(t), 320+uint64(i)))
+		right := 0
+		for range cells {
+			if d := simulate(rng, dist, 0.01, 1.1, quickLooks[0]).stop(quickLooks[:1], alpha, 1); d.Center > 1 &&
+				d.Verdict == record.Different {
+				right++
+			}
+		}
+		t.Logf("%-22s +10 %% at 1 %% noise is told after %d blocks in %.1f %% of %d cells", dist.name+":",
+			quickLooks[0], 100*rate(right, cells), cells)
+		if rate(right, cells) < want {
+			t.Errorf("%s: +10 %% is told in %.1f %%, want %.0f %%", dist.name, 100*rate(right, cells), 100*want)
+		}
+	}
+}
+
 // TestSimulatedNeverEquivalentWhenNoisy is why EQUIVALENT is judged by the plan's margin: with the widened one a true
 // 5 % on a host with 5 % noise would be called equivalent in every fifth case at the first look, and the run would
 // stop.

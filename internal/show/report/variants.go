@@ -24,6 +24,10 @@ func Variants(w io.Writer, m *Model) error {
 	t := &terminal{Model: m, width: max(m.Text.Width, 20), pointed: map[[2]string]bool{}}
 	t.point()
 	t.header()
+	if cases := t.cases(); len(cases) > 0 {
+		t.suite(cases)
+		return t.finish(w, t.undecided())
+	}
 	t.variants()
 	t.line("")
 	for _, a := range t.Answers() {

@@ -57,6 +57,38 @@ type Figure struct {
 	find    string // the expression that finds the value in the output by the case's name; "" where there is none
 }
 
+// Shared is the cases of the first suite that all the others have as well, with the same unit and direction, and for
+// each suite the names of those that not every suite has. What was left out of any suite is told of the first that left
+// it out.
+func Shared(suites []*Suite) (*Suite, [][]string) {
+	has := map[string]int{}
+	key := func(c *Case) string { return c.Name + "\n" + c.Figures[0].printed + "\n" + string(c.Figures[0].Better) }
+	for _, s := range suites {
+		for i := range s.Cases {
+			has[key(&s.Cases[i])]++
+		}
+	}
+	shared, only := &Suite{}, make([][]string, len(suites))
+	for n, s := range suites {
+		for i := range s.Cases {
+			c := &s.Cases[i]
+			switch {
+			case has[key(c)] < len(suites):
+				only[n] = append(only[n], c.Name)
+			case n == 0:
+				shared.Cases = append(shared.Cases, *c)
+			}
+		}
+		for _, l := range s.Left {
+			if len(shared.Left) < MaxLeft && !slices.Contains(shared.Left, l) {
+				shared.Left = append(shared.Left, l)
+			}
+		}
+		shared.More = max(shared.More, s.More)
+	}
+	return shared, only
+}
+
 // Left is a figure that cannot be compared, or a case that did not end well.
 type Left struct {
 	Case, Figure string // Figure is "" where there was none

@@ -318,6 +318,31 @@ func check(t *testing.T, format string, s *Suite) {
 }
 
 // TestMetricLines holds that each line finds in the output what the parser found, by the case's name.
+// TestShared: cases that all suites have, with the same unit; the others are named for each suite.
+func TestShared(t *testing.T) {
+	read := func(text string) *Suite {
+		s, err := parse(t, "go", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	a := read("BenchmarkA-8 10 5 ns/op\nBenchmarkB-8 10 5 ns/op\nBenchmarkC-8 10 5 widgets\nBenchmarkD-8 1 1 ns/op\n")
+	b := read("BenchmarkD-2 10 7 ns/op\nBenchmarkA-2 10 7 ns/op\nBenchmarkE-2 10 7 ns/op\n")
+	shared, only := Shared([]*Suite{a, b})
+	var names []string
+	for _, c := range shared.Cases {
+		names = append(names, c.Name)
+	}
+	if !slices.Equal(names, []string{"BenchmarkA", "BenchmarkD"}) || len(only) != 2 ||
+		!slices.Contains(only[0], "BenchmarkB") || !slices.Equal(only[1], []string{"BenchmarkE"}) {
+		t.Errorf("shared %q, only %q", names, only)
+	}
+	if shared, _ := Shared([]*Suite{b, read("BenchmarkX 10 7 ns/op\n")}); len(shared.Cases) != 0 {
+		t.Errorf("%+v", shared)
+	}
+}
+
 func TestMetricLines(t *testing.T) {
 	for _, c := range []struct {
 		format, file, line string
