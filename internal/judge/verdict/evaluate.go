@@ -48,6 +48,7 @@ func Evaluate(in Input) *Result {
 	maker.makeCells()
 	fam := &families{plan: in.Plan, alpha: alpha, cells: maker.cells}
 	fam.judge()
+	maker.spreads()
 	for _, c := range maker.cells {
 		maker.doubts.doubt(c)
 	}

@@ -118,6 +118,7 @@ type Cell struct {
 	Emulated       bool             `json:"emulated"`
 	Failure        *record.Failure  `json:"failure,omitempty"` // first failure, when there is no figure
 	Warnings       []record.Warning `json:"warnings"`
+	Spread         *Spread          `json:"spread,omitempty"` // of a primary cell with a verdict
 }
 
 // Summary is the geometric mean of ratios over a family's primary metrics, with an interval over blocks.

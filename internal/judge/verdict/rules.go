@@ -76,6 +76,8 @@ func Rules() []Rule {
 			find: biasedFindings},
 		{Code: "noisy-host", Severity: Attend, Doc: "the null control spreads by more than half the margin",
 			Needs: "the null control", find: noisyFindings},
+		{Code: "spread-differs", Severity: Info, Doc: "a candidate varies more, or less, than what it is compared with",
+			Needs: "at least 8 samples in each trial, or at least 8 blocks", find: spreadFindings},
 		{Code: "host-steal", Severity: Attend, Doc: "a hypervisor below this host takes CPU time from it",
 			Needs: "the state of the host before each trial", find: stealFindings},
 		{Code: "host-throttled", Severity: Attend, Doc: "the host's processors were throttled because of heat or power",

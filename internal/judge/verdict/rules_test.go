@@ -16,6 +16,9 @@ var ruleScenes = map[string]struct {
 	shows, hides scene
 	words        []string
 }{
+	"spread-differs": {
+		two(on("command")).trials(spreading(0.08)), two(on("command")).trials(spreading(0.02)),
+		[]string{"vm varies ", "times as much as host from run to run in command", "cost the same in the middle"}},
 	"damaged": {
 		scene{targets: []string{"host", "vm"}, work: []plan.Workload{on("cpu.prime")},
 			damage: []string{"read trials of lab: line 7: the chain digest is wrong"}},
