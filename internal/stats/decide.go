@@ -62,6 +62,8 @@ func (d *Decision) HalfWidth() float64 {
 //  3. half-width at most Precision: MEASURED
 //  4. otherwise INCONCLUSIVE: go on, or say how many blocks would settle it
 //
+// With one session, an interval whose values remember the ones before is wider, see Memory.
+//
 // An infinite d stands for a block in which one side alone hit its deadline, see EstimateCenter: nothing but
 // INCONCLUSIVE comes of an interval whose end lies among such blocks.
 //
@@ -71,6 +73,11 @@ func Decide(sessions [][]float64, o Options) Decision {
 		o.Same = o.Margin
 	}
 	e := EstimateCenter(sessions, o.Alpha)
+	memory := 1.0
+	if e.Method == MethodSignedRank && filled(sessions) == 1 { // what follows each other in one session
+		memory = Memory(e.units)
+		e = e.widened(memory)
+	}
 	bias := math.Log1p(o.Bias)
 	d := Decision{
 		Center: math.Exp(e.Center),
@@ -79,7 +86,7 @@ func Decide(sessions [][]float64, o Options) Decision {
 		Units:  e.Units,
 		Blocks: e.Blocks,
 		Method: e.Method,
-		P:      e.MinimalEffectP(math.Log1p(o.Margin) + bias),
+		P:      weaker(e.MinimalEffectP(math.Log1p(o.Margin)+bias), memory),
 		opts:   o,
 		family: 1,
 	}

@@ -273,7 +273,23 @@ func bySession(d map[blockKey]float64, keys []blockKey) [][]float64 {
 func (cm *cellMaker) finish(c *cellBuilder) {
 	if c.decision != nil {
 		c.Ratio = cm.ratio(c.decision, c.withheld, c.incomparable)
+		c.ThisBoot = len(cm.index.sessions) < 2 && nearSame(&c.Ratio)
 	}
+}
+
+// bootShare is what a target of the same cost may wander within one boot: a verdict nearer to "the same" than that is
+// of the boot it was measured on.
+const bootShare = 0.05
+
+// nearSame tells whether a verdict's interval comes within bootShare of "the same".
+func nearSame(r *record.Ratio) bool {
+	switch r.Verdict {
+	case record.Equivalent:
+		return true
+	case record.Different:
+		return r.Low <= 1+bootShare && r.High >= 1/(1+bootShare)
+	}
+	return false
 }
 
 // ratio is a decision without what JSON cannot hold. The verdict may be withheld, and so may the figures.

@@ -119,6 +119,8 @@ type Cell struct {
 	Failure        *record.Failure  `json:"failure,omitempty"` // first failure, when there is no figure
 	Warnings       []record.Warning `json:"warnings"`
 	Spread         *Spread          `json:"spread,omitempty"` // of a primary cell with a verdict
+	// ThisBoot says that the verdict is of one boot and so near to "the same" that another boot may say otherwise.
+	ThisBoot bool `json:"this_boot,omitempty"`
 }
 
 // Summary is the geometric mean of ratios over a family's primary metrics, with an interval over blocks.

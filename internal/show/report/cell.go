@@ -46,6 +46,7 @@ const (
 	flushIgnored
 	flushMemory
 	flushUnknown
+	ofBoot
 	finding
 	doubt
 	marks
@@ -57,6 +58,7 @@ var markTexts = [marks]struct{ mark, legend string }{
 	flushIgnored: {"i", "flush ignored"},
 	flushMemory:  {"m", "in memory: nothing to flush to"},
 	flushUnknown: {"u", "what a flush does is not known"},
+	ofBoot:       {"b", "within 5 % on one boot: another boot may say otherwise (sessions)"},
 	finding:      {"!", "read the finding"},
 	doubt:        {"*", "has warnings (in the details)"},
 }
@@ -127,6 +129,9 @@ func (t *terminal) show(c *verdict.Cell, narrow bool) shown {
 	if d := t.durable[c.Target]; c.Writes && d != nil {
 		add(flushMark(d))
 	}
+	if c.ThisBoot {
+		add(ofBoot)
+	}
 	switch {
 	case t.pointed[[2]string{c.Target, c.Workload}]:
 		add(finding)
@@ -185,4 +190,12 @@ func compactPercent(v float64) string {
 		return strconv.FormatFloat(p, 'f', 0, 64) + "%"
 	}
 	return ">999%"
+}
+
+// verdictText is a cell's verdict in a word, and whether it is of this boot.
+func verdictText(c *verdict.Cell) string {
+	if c.ThisBoot {
+		return string(c.Verdict) + " (this boot)"
+	}
+	return string(c.Verdict)
 }

@@ -178,7 +178,7 @@ func TestAnswers(t *testing.T) {
 		t.Errorf("%s", all)
 	}
 	s := scene{targets: []string{"host", "vm", "box"},
-		workloads: work("fs.randread", "fs.seqwrite bs=4KiB", "fs.seqwrite bs=64KiB"), blocks: 15}
+		workloads: work("fs.randread", "fs.seqwrite bs=4KiB", "fs.seqwrite bs=64KiB"), blocks: 20}
 	s.cost = func(label, target string) (float64, float64) {
 		switch {
 		case target == "box" && label == "fs.randread":
@@ -203,7 +203,7 @@ func TestAnswers(t *testing.T) {
 // counts.
 func TestAnswersOfWhatRan(t *testing.T) {
 	s := scene{targets: []string{"host", "vm", "box"}, workloads: work("cpu.prime", "fs.randread", "fs.seqwrite"),
-		blocks: 15}
+		blocks: 20}
 	s.workloads[0].Targets = []string{"host", "vm"}
 	s.cost = func(_, target string) (float64, float64) { return map[string]float64{"vm": 3, "box": 1}[target], 0.003 }
 	s.tweak = func(in *verdict.Input) { in.Environments[1].Inside.Emulated = true }

@@ -109,7 +109,7 @@ func (t *terminal) caseRow(c *verdict.Cell, several bool) []string {
 	if c.Verdict != record.Failed && c.Verdict != record.Withheld && c.Ratio.Center > 0 {
 		ratio = strings.TrimSpace(ratioText(c.Ratio.Center) + " " + bracket(c.Low, c.High, c.Level > 0))
 	}
-	return append(row, figure(c.BaselineCenter, c.Unit), figure(c.Center, c.Unit), ratio, string(c.Verdict))
+	return append(row, figure(c.BaselineCenter, c.Unit), figure(c.Center, c.Unit), ratio, verdictText(c))
 }
 
 // counted says in a sentence what became of the cases of a variant.

@@ -63,7 +63,7 @@ func (t *terminal) variants() {
 			if c.Verdict != record.Failed && c.Verdict != record.Withheld && c.Ratio.Center > 0 {
 				ratio = strings.TrimSpace(ratioText(c.Ratio.Center) + " " + bracket(c.Low, c.High, c.Level > 0))
 			}
-			row = append(row, figure(c.Center, unitName), ratio, string(c.Verdict))
+			row = append(row, figure(c.Center, unitName), ratio, verdictText(c))
 		} else {
 			row = append(row, "", "", "")
 		}
