@@ -86,9 +86,12 @@ func Decide(sessions [][]float64, o Options) Decision {
 		Units:  e.Units,
 		Blocks: e.Blocks,
 		Method: e.Method,
-		P:      weaker(e.MinimalEffectP(math.Log1p(o.Margin)+bias), memory),
+		P:      e.MinimalEffectP(math.Log1p(o.Margin) + bias),
 		opts:   o,
 		family: 1,
+	}
+	if memory > 1 {
+		d.P = e.weaker(d.P, math.Log1p(o.Margin)+bias, o.Alpha)
 	}
 	if e.Method == MethodNone || !(d.Center > 0) || math.IsInf(d.Center, 0) {
 		return Decision{High: math.Inf(1), P: 1, Adjusted: Adjusted{PHolm: 1, Q: 1}, Verdict: record.Failed, opts: o,

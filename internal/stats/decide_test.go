@@ -12,11 +12,16 @@ import (
 
 var testOptions = Options{Alpha: 0.0195, Margin: 0.02, Precision: 0.01}
 
-// around returns n values spread evenly and symmetrically over centre ± half.
+// around returns n values spread evenly and symmetrically over centre ± half, low and high ones in turn: neighbours that
+// are alike would widen the interval.
 func around(centre, half float64, n int) []float64 {
 	x := make([]float64, n)
 	for i := range x {
-		x[i] = centre + half*(2*float64(i)/float64(n-1)-1)
+		place := i / 2
+		if i%2 == 1 {
+			place = n - 1 - place
+		}
+		x[i] = centre + half*(2*float64(place)/float64(n-1)-1)
 	}
 	return x
 }

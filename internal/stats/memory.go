@@ -74,10 +74,14 @@ func (e Estimate) widened(f float64) Estimate {
 	return e
 }
 
-// weaker is a two-sided p value whose standard error is larger by a factor.
-func weaker(p, f float64) float64 {
-	if f == 1 || !(p > 0) || p >= 1 {
+// weaker is the minimal-effect p value of an estimate whose interval Memory has made wider, if that is larger than p: by
+// the normal distribution, with the standard error that the interval of level 1-alpha has. The ranks cannot tell it: their
+// smallest p is as small as if all values were independent.
+func (e Estimate) weaker(p, effect, alpha float64) float64 {
+	half := (e.High - e.Low) / 2
+	if !(alpha > 0 && alpha < 1) || !(half > 0) || math.IsInf(half, 0) {
 		return p
 	}
-	return min(1, 2*distuv.UnitNormal.Survival(distuv.UnitNormal.Quantile(1-p/2)/f))
+	standard := half / distuv.UnitNormal.Quantile(1-alpha/2)
+	return max(p, min(1, 2*distuv.UnitNormal.Survival(max(0, math.Abs(e.Center)-effect)/standard)))
 }
