@@ -43,8 +43,9 @@ type abFlags struct {
 	images                     []string
 	git                        bool
 	repo, build                string
-	export                     string // of hyperfine
-	figures                    string // FORMAT[:FILE] of a suite of benchmarks
+	revisions                  []string // names of the revisions
+	export                     string   // of hyperfine
+	figures                    string   // FORMAT[:FILE] of a suite of benchmarks
 	metrics                    []string
 	count                      int // of figures that are taken from what the commands print
 }
@@ -112,6 +113,8 @@ report, verify, compare and rerun read it. In --fail-if, the workload is called 
 		"what stands before -- are git revisions, each checked out in a worktree of its own")
 	fl.StringVar(&a.repo, "repo", ".", "with --git: a folder of the repository")
 	fl.StringVar(&a.build, "build", "", "with --git: command of a shell that builds a revision, once, not timed")
+	fl.StringArrayVar(&a.revisions, "revision-name", nil,
+		"with --git: name of a revision in variants, such as base (once for each)")
 	fl.StringArrayVar(&a.images, "image", nil, "an image for a container of Docker's, or of Podman's with -e podman "+
 		"(repeatable)")
 	fl.StringVar(&a.figures, "figures", "", "the command is a suite of benchmarks: compare the figure that it prints "+
@@ -275,6 +278,9 @@ func (a *abFlags) split(dash int, args []string) (revisions, lines []string, err
 		}
 	case dash > 0:
 		return nil, nil, usagef("give all commands before --, or one as words behind it")
+	}
+	if n := len(a.revisions); n > 0 && n != len(revisions) {
+		return nil, nil, usagef("--revision-name is given %d times, for %d revisions", n, len(revisions))
 	}
 	if len(lines) > 1 && one && dash >= 0 {
 		lines = []string{quoteWords(lines)}

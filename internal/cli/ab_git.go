@@ -54,12 +54,16 @@ func (cmd *abCommand) checkOut(ctx context.Context, revisions []string, all []va
 		_, err := worktree.Forget(dir, false)
 		return errors.Join(err, remove())
 	}
-	for i, name := range unique(revisions) {
+	called := revisions
+	if len(cmd.flags.revisions) > 0 {
+		called = cmd.flags.revisions
+	}
+	for i, name := range unique(called) {
 		path := filepath.Join(dir, name)
 		err := repo.Checkout(ctx, dir, path, commits[i])
 		work := filepath.Join(path, repo.Prefix)
 		if err == nil {
-			err = cmd.build(ctx, revisions[i], commits[i], work, path)
+			err = cmd.build(ctx, called[i], commits[i], work, path)
 		}
 		if ctx.Err() != nil {
 			fmt.Fprintln(cmd.err, "tare: stopped before anything was measured; the worktrees are removed")

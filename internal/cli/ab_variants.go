@@ -70,8 +70,12 @@ func (a *abFlags) variants(lines, revisions []string, place env.Spec) ([]variant
 			x.spec.Arg, x.about = image, image+": "+x.about
 		}})
 	}
-	for _, r := range revisions {
-		commits = append(commits, choice{r, func(x *variant) { x.about = r + ": " + x.about }})
+	for i, r := range revisions {
+		name := r
+		if len(a.revisions) == len(revisions) {
+			name = a.revisions[i]
+		}
+		commits = append(commits, choice{name, func(x *variant) { x.about = r + ": " + x.about }})
 	}
 	all := []variant{first}
 	names := []string{""}

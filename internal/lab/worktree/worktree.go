@@ -81,7 +81,7 @@ func (r *Repo) Resolve(ctx context.Context, revision string) (string, error) {
 		advice = "did you mean origin/" + revision + "?"
 	} else if r.Shallow {
 		advice = "this checkout is shallow, so older commits are not here: `git fetch --unshallow` brings them (in " +
-			"GitHub Actions: fetch-depth: 0)"
+			"GitHub Actions: fetch-depth: 0; in GitLab: GIT_DEPTH: 0)"
 	}
 	return "", fmt.Errorf("there is no revision %q in this repository; %s", revision, advice)
 }
@@ -89,6 +89,24 @@ func (r *Repo) Resolve(ctx context.Context, revision string) (string, error) {
 func (r *Repo) commit(ctx context.Context, revision string) (string, error) {
 	out, err := r.git(ctx, "rev-parse", "--verify", "--quiet", revision+"^{commit}")
 	return strings.TrimSpace(string(out)), err
+}
+
+// MergeBase returns the newest commit that two commits have in common.
+func (r *Repo) MergeBase(ctx context.Context, a, b string) (string, error) {
+	out, err := r.git(ctx, "merge-base", a, b)
+	if x, ok := errors.AsType[*proc.ExitError](err); ok && x.Code == 1 {
+		advice := "they have no history in common"
+		if r.Shallow {
+			advice = "this checkout is shallow, so what they have in common is not here: `git fetch --unshallow` " +
+				"brings it (in GitHub Actions: fetch-depth: 0; in GitLab: GIT_DEPTH: 0)"
+		}
+		return "", fmt.Errorf("%.12s and %.12s have no commit in common here; %s", a, b, advice)
+	}
+	if err != nil {
+		return "", err
+	}
+	commit, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	return commit, nil
 }
 
 // Changed tells whether tracked files of the user's working tree differ from its commit.

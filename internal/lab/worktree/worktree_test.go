@@ -153,3 +153,32 @@ func TestMistakes(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestMergeBase(t *testing.T) {
+	dir, _ := repository(t)
+	git(t, dir, "checkout", "-q", "-b", "work", "v1")
+	git(t, dir, "commit", "-q", "--allow-empty", "-m", "three")
+	git(t, dir, "checkout", "-q", "--orphan", "other")
+	git(t, dir, "commit", "-q", "--allow-empty", "-m", "other")
+	merge := func(dir, a, b string) (string, error) {
+		t.Helper()
+		r, err := Open(t.Context(), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.MergeBase(t.Context(), git(t, dir, "rev-parse", a), git(t, dir, "rev-parse", b))
+	}
+	if got, err := merge(dir, "main", "work"); err != nil || got != git(t, dir, "rev-parse", "v1") {
+		t.Errorf("%s, %v", got, err)
+	}
+	if _, err := merge(dir, "main", "other"); err == nil || !strings.Contains(err.Error(), "no history in common") {
+		t.Errorf("%v", err)
+	}
+	// Where both were fetched without what was before, the advice is to fetch it.
+	shallow := filepath.Join(t.TempDir(), "shallow")
+	git(t, t.TempDir(), "clone", "-q", "--depth", "1", "--no-single-branch", "file://"+dir, shallow)
+	if _, err := merge(shallow, "origin/main", "origin/work"); err == nil ||
+		!strings.Contains(err.Error(), "fetch-depth: 0") {
+		t.Errorf("%v", err)
+	}
+}
