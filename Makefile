@@ -47,7 +47,7 @@ $(PAGE): $(WEB) docs/report.schema.json scripts/web.sh
 bin/tare: $(PAGE)
 endif
 
-bin/tare: agents $(SOURCES)
+bin/tare: agents $(SOURCES) $(wildcard contrib/* contrib/*/*)
 	@mkdir -p bin
 	$(GOBUILD) -tags bundle -o $@ ./cmd/tare
 

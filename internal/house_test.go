@@ -47,7 +47,7 @@ var ladder = []string{
 	"internal/stats",
 	"internal/sys/*",
 	"internal/sys/clock internal/sys/ledger internal/sys/netns internal/sys/sock",
-	"internal/record stacks internal/unit internal/suggest internal/version internal",
+	"contrib internal/record stacks internal/unit internal/suggest internal/version internal",
 }
 
 // onlyProc may import os/exec: everything else starts children through it.

@@ -146,7 +146,7 @@ Try "tare run" to measure what this machine has, or "tare doctor" to see what it
 		(&rerunCommand{app: a}).command(), (&historyCommand{app: a}).command(), (&bundleCommand{app: a}).command(),
 		(&sqlCommand{app: a}).command(), (&httpCommand{app: a}).command(), (&netCommand{app: a}).command(),
 		(&stackCommand{app: a}).command(), (&sweepCommand{app: a}).command(), (&planCommand{app: a}).command(),
-		(&abCommand{app: a}).command(),
+		(&abCommand{app: a}).command(), (&pullCommand{app: a}).command(),
 		(&manCommand{app: a}).command(), (&completionCommand{app: a}).command(),
 	)
 	root.CompletionOptions.DisableDefaultCmd = true
