@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -28,10 +29,23 @@ func Pack(dir, out string) error {
 	return nil
 }
 
+// PackTo writes what Pack writes to w.
+func PackTo(w io.Writer, dir string) error {
+	if err := packing(dir, func(write func(io.Writer) error) error { return write(w) }); err != nil {
+		return fmt.Errorf("pack bundle %s: %w", dir, err)
+	}
+	return nil
+}
+
 func pack(dir, out string) error {
 	if _, err := os.Lstat(out); err == nil {
 		return fmt.Errorf("%s already exists; choose another name", out)
 	}
+	return packing(dir, func(write func(io.Writer) error) error { return createFile(out, write) })
+}
+
+// packing verifies a bundle under its writer's lock and gives into what writes its archive.
+func packing(dir string, into func(write func(io.Writer) error) error) error {
 	root, err := openFolder(dir)
 	if err != nil {
 		return err
@@ -56,8 +70,12 @@ func pack(dir, out string) error {
 	if m, err = readManifest(root); err != nil { // it may have ended meanwhile
 		return err
 	}
-	return createFile(out, func(w io.Writer) error { return writeArchive(w, root, m) })
+	return into(func(w io.Writer) error { return writeArchive(w, root, m) })
 }
+
+// Lock takes the lock of a file that one process at a time may work by, without waiting: ErrLocked if another has it.
+// Closing the file gives it back.
+func Lock(f *os.File) error { return lockFile(f) }
 
 // sound is Verify as a yes or no.
 func sound(dir string) error {
@@ -115,13 +133,22 @@ func beside(name string, err error) error {
 	return fmt.Errorf("make %s: %w", name, err)
 }
 
+// encoders are compressors that were used before: a new one clears more memory than most bundles have.
+var encoders sync.Pool
+
 // writeArchive writes the manifest first, so that a reader knows the version before anything else, and the trials
 // before the evidence, so that an archive that was cut short still has what matters.
 func writeArchive(w io.Writer, root *os.Root, m *Manifest) error {
-	z, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedBetterCompression), zstd.WithEncoderConcurrency(1))
-	if err != nil {
-		return err
+	z, _ := encoders.Get().(*zstd.Encoder)
+	if z == nil {
+		var err error
+		z, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBetterCompression), zstd.WithEncoderConcurrency(1))
+		if err != nil {
+			return err
+		}
 	}
+	z.Reset(w)
+	defer encoders.Put(z)
 	t := tar.NewWriter(z)
 	names := []string{ManifestFile, PlanFile, EnvironmentsFile, TrialsFile}
 	evidence, err := evidenceFiles(root)

@@ -2,6 +2,7 @@ package bundle
 
 import (
 	"archive/tar"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -25,8 +26,13 @@ const (
 	maxWindow  = 64 << 20 // of the decompressor: its memory
 )
 
-// ErrNotArchive is returned for a file that is no packed bundle.
-var ErrNotArchive = errors.New("not a packed bundle")
+// Errors that callers tell apart with errors.Is.
+var (
+	// ErrNotArchive is returned for a file that is no packed bundle.
+	ErrNotArchive = errors.New("not a packed bundle")
+	// ErrTooLarge is returned for an archive that unpacks to more than the caller takes.
+	ErrTooLarge = errors.New("it is too large")
+)
 
 // Unpack makes the folder dir out of the archive, verified, whole or not at all. dir must not exist yet. An archive
 // that holds anything but the files of a bundle, or more than a bundle can be, is refused.
@@ -68,7 +74,22 @@ func Extract(archive, dir string) error {
 	return nil
 }
 
+// ExtractWithin is Extract for an archive of strangers: at most limit bytes of files come out of it, and a context that
+// has ended ends it. What it writes is for a folder that is read once, so it is not synced.
+func ExtractWithin(ctx context.Context, archive, dir string, limit int64) error {
+	x := &extraction{limit: min(limit, maxArchive), passing: true, stop: ctx.Err}
+	if err := x.from(archive, dir); err != nil {
+		return fmt.Errorf("unpack %s: %w", archive, err)
+	}
+	return nil
+}
+
 func extractFile(archive, dir string) error {
+	return (&extraction{limit: maxArchive}).from(archive, dir)
+}
+
+// from reads an archive into a folder.
+func (x *extraction) from(archive, dir string) error {
 	info, err := os.Stat(archive)
 	if err != nil {
 		return err
@@ -86,7 +107,8 @@ func extractFile(archive, dir string) error {
 		return err
 	}
 	defer root.Close()
-	return extract(f, root)
+	x.root, x.in, x.seen = root, &counter{r: f}, map[string]bool{}
+	return x.run()
 }
 
 // counter counts what is read from the archive.
@@ -108,10 +130,9 @@ type extraction struct {
 	limit int64 // bytes of all files together
 	out   int64 // bytes written so far
 	seen  map[string]bool
-}
-
-func extract(r io.Reader, root *os.Root) error {
-	return (&extraction{root: root, in: &counter{r: r}, limit: maxArchive, seen: map[string]bool{}}).run()
+	// passing says that the files are read once and need not survive a crash.
+	passing bool
+	stop    func() error // tells why to end; nil for never
 }
 
 func (x *extraction) run() error {
@@ -154,7 +175,9 @@ func (x *extraction) file(h *tar.Header, r io.Reader) error {
 		return fmt.Errorf("%w: %s does not come first", ErrNotArchive, ManifestFile)
 	case len(x.seen) >= maxEntries:
 		return fmt.Errorf("%w: more than %d files", ErrNotArchive, maxEntries)
-	case h.Size > sizeLimit(h.Name) || h.Size > x.limit-x.out:
+	case h.Size > x.limit-x.out:
+		return fmt.Errorf("%w: its %d bytes are more than a bundle may have here", ErrTooLarge, h.Size)
+	case h.Size > sizeLimit(h.Name):
 		return fmt.Errorf("%w: its %d bytes are more than a bundle may have", ErrNotArchive, h.Size)
 	}
 	for key := range h.PAXRecords {
@@ -201,7 +224,7 @@ func (x *extraction) write(h *tar.Header, r io.Reader) error {
 		return err
 	}
 	err = x.copy(f, r)
-	if err == nil {
+	if err == nil && !x.passing {
 		err = f.Sync()
 	}
 	return errors.Join(err, f.Close())
@@ -210,10 +233,15 @@ func (x *extraction) write(h *tar.Header, r io.Reader) error {
 func (x *extraction) copy(w io.Writer, r io.Reader) error {
 	buf := make([]byte, 64<<10)
 	for {
+		if x.stop != nil {
+			if err := x.stop(); err != nil {
+				return err
+			}
+		}
 		n, err := r.Read(buf)
 		x.out += int64(n)
 		if x.out > x.limit {
-			return fmt.Errorf("%w: more than %d bytes", ErrNotArchive, x.limit)
+			return fmt.Errorf("%w: more than %d bytes", ErrTooLarge, x.limit)
 		}
 		if x.out > ratioAfter && x.out/maxRatio > x.in.n {
 			return fmt.Errorf("%w: it unpacks to more than %d times its size", ErrNotArchive, maxRatio)
