@@ -6,12 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
-	"math"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -19,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"tare/internal/judge/history"
-	"tare/internal/plan"
 	"tare/internal/show/report"
 )
 
@@ -144,26 +139,7 @@ func (cmd *historyCommand) entry(arg string) (history.Entry, error) {
 		where = arg
 	}
 	return history.Entry{Result: b.result, Created: b.Manifest.Created, Bundle: where,
-		Host: hostFacts(b.result, b.Plan), Work: workText(b.Plan)}, nil
-}
-
-// workText tells works of one name apart.
-func workText(p *plan.Plan) map[string]string {
-	out := map[string]string{}
-	for i := range p.Workloads {
-		w := &p.Workloads[i]
-		text := w.Kind
-		for _, k := range slices.Sorted(maps.Keys(w.Params)) {
-			text += " " + strconv.Quote(k+"="+w.Params[k])
-		}
-		for _, target := range slices.Sorted(maps.Keys(w.Vary)) {
-			for _, k := range slices.Sorted(maps.Keys(w.Vary[target])) {
-				text += " " + strconv.Quote(target+":"+k+"="+w.Vary[target][k])
-			}
-		}
-		out[w.Label] = text
-	}
-	return out
+		Host: history.HostFacts(b.result, b.Plan), Work: history.WorkTexts(b.Plan)}, nil
 }
 
 func (cmd *historyCommand) historyShow(ctx context.Context, limit int) (err error) {
@@ -269,43 +245,8 @@ func (cmd *historyCommand) trend(t *history.Trend, several bool) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintln(cmd.out, "  "+changesOf(t))
+	fmt.Fprintln(cmd.out, "  "+t.Text())
 	return nil
-}
-
-// changesOf says how many changes a trend has, and what its having none is worth.
-func changesOf(t *history.Trend) string {
-	count := 0
-	for i := range t.Points {
-		if p := &t.Points[i]; !p.Ignored && p.Ratio > 0 {
-			count++
-		}
-	}
-	switch {
-	case len(t.Shifts) == 1:
-		return "one change of level"
-	case len(t.Shifts) > 1:
-		return fmt.Sprintf("%d changes of level", len(t.Shifts))
-	case count < history.LeastRuns:
-		return fmt.Sprintf("not enough data: %s too few to find a change; it takes at least %d",
-			counting(count, "run is", "runs are"), history.LeastRuns)
-	case t.Visible == 0:
-		return fmt.Sprintf("not enough data: %s too few to find a change without intervals",
-			counting(count, "run is", "runs are"))
-	case t.Visible > 0.5:
-		return fmt.Sprintf("too noisy: these runs differ so much that only a change by %.0f %% or more would be "+
-			"detected", 100*t.Visible)
-	}
-	return fmt.Sprintf("no change of level; one of %.2g %% or more in the middle would have been detected",
-		math.Ceil(100*t.Visible))
-}
-
-// counting writes a number of things with the word for one or for many.
-func counting(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }
 
 func (cmd *historyCommand) writeJSON(v any) error {

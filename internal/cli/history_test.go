@@ -72,7 +72,7 @@ func TestTrendWithoutChange(t *testing.T) {
 		for i := range c.points {
 			x.Points = append(x.Points, history.Point{Ratio: 1, Ignored: i < c.ignored})
 		}
-		if got := changesOf(&x); got != c.want {
+		if got := x.Text(); got != c.want {
 			t.Errorf("%+v: %q", c, got)
 		}
 	}

@@ -13,12 +13,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"tare/internal/judge/failif"
+	"tare/internal/judge/history"
 	"tare/internal/judge/rundiff"
-	"tare/internal/judge/verdict"
 	"tare/internal/lab/env"
 	"tare/internal/measure/sysinfo"
 	"tare/internal/plan"
-	"tare/internal/record"
 	"tare/internal/show/report"
 	"tare/internal/suggest"
 )
@@ -236,7 +235,7 @@ func (cmd *rerunCommand) cannot(p *plan.Plan, e *plan.Target, here []env.Status,
 
 // unlike lists what this machine has otherwise than the one that the result is of.
 func (cmd *rerunCommand) unlike(ctx context.Context, old *rundiff.Side) []string {
-	then := hostFacts(old.Result, old.Plan)
+	then := history.HostFacts(old.Result, old.Plan)
 	if then == nil {
 		return []string{"the result does not say which machine it is from: it has no local environment"}
 	}
@@ -261,17 +260,6 @@ func (cmd *rerunCommand) unlike(ctx context.Context, old *rundiff.Side) []string
 	add("governor", then.Extra["cpu.governor"], now.Extra["cpu.governor"])
 	add("memory", gib(then.MemoryBytes), gib(now.MemoryBytes))
 	return out
-}
-
-// hostFacts is what a local environment saw of the controller's machine; nil when the plan has none.
-func hostFacts(r *verdict.Result, p *plan.Plan) *record.Facts {
-	for i := range r.Targets {
-		t := &r.Targets[i]
-		if e, ok := p.Target(t.Name); ok && !e.IsMount() && e.Spec.Driver == "local" && t.Inside.OS != "" {
-			return &t.Inside
-		}
-	}
-	return nil
 }
 
 func gib(n int64) string { return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30)) }

@@ -359,6 +359,13 @@ func digestOf(e *Entry) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
+// Machine names the machine that facts are of, by a digest of what does not change while it stays the same. It is
+// "unknown" without facts.
+func Machine(f *record.Facts) string {
+	machine, _, _ := machineOf(f)
+	return machine
+}
+
 // machineOf names the machine by what does not change while it stays the same.
 func machineOf(f *record.Facts) (machine, host, kernel string) {
 	if f == nil {

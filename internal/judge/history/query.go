@@ -200,13 +200,14 @@ func (s *Store) Trends(ctx context.Context, c CellName) ([]Trend, error) {
 		out[i].Points = append(out[i].Points, p)
 	}
 	for i := range out {
-		out[i].mark()
+		out[i].Mark()
 	}
 	return out, rows.Err()
 }
 
-// mark finds the changes among the points that have a ratio.
-func (t *Trend) mark() {
+// Mark finds the changes among the points that have a ratio, which are in the order of time. It fills in Shifts and
+// Visible, and Changed and Ignored of the points.
+func (t *Trend) Mark() {
 	var spans []Span
 	var where []int
 	for i := range t.Points {
