@@ -85,9 +85,13 @@ func (k *Kind) WorkLimit(p Params) int64 {
 	return k.MaxWork
 }
 
-// Primary returns the metric that answers the kind's headline question.
+// Primary returns the metric that answers the kind's headline question. A plan that was made up may lack the parameter
+// that says which metrics there are: then it is one without a name.
 func (k *Kind) Primary(p Params) unit.Metric {
 	ms := k.MetricsFor(p)
+	if len(ms) == 0 {
+		return unit.Metric{Better: unit.Lower, Primary: true}
+	}
 	for _, m := range ms {
 		if m.Primary {
 			return m
