@@ -1,0 +1,50 @@
+package gallery
+
+import (
+	"slices"
+)
+
+// contender is a cost that is ranked. Without a verdict that allows it, it has no place: Center is 0.
+type contender struct {
+	low, center, high float64
+	margin            float64 // within it costs count as the same
+	apart             bool    // shown to differ from its baseline
+}
+
+// places gives each contender its place: one more than the number of those that are shown to cost less than it, by more
+// than the margin. So those that no interval parts share a place, and a place is lost only to evidence. What was not
+// shown to differ from its baseline shares the baseline's place, however its interval lies: the verdict knows of how
+// many cells it is one. It is 0 for what cannot be ranked.
+func places(all []contender) []int {
+	var highs []float64
+	for _, c := range all {
+		if c.center > 0 {
+			_, high := c.span()
+			highs = append(highs, high)
+		}
+	}
+	slices.Sort(highs)
+	out := make([]int, len(all))
+	for i, c := range all {
+		if !(c.center > 0) {
+			continue
+		}
+		low, _ := c.span()
+		// All that end below where this one begins.
+		below, _ := slices.BinarySearch(highs, low/(1+c.margin))
+		out[i] = 1 + below
+	}
+	return out
+}
+
+// span is the interval that counts in a ranking.
+func (c *contender) span() (low, high float64) {
+	low, high = min(c.low, c.center), max(c.high, c.center)
+	if !c.apart {
+		low, high = min(low, 1), max(high, 1)
+	}
+	return low, high
+}
+
+// baselineOf is the contender that others are compared with.
+func baselineOf() contender { return contender{low: 1, center: 1, high: 1} }

@@ -1,0 +1,5 @@
+(globalThis.tareGallery ??= []).push(
+{"i":"run-0001-cb244160a034b41b","t":"namespace, docker against host","h":"Kernel: docker costs 1.05x [1.05, 1.05] against host, on this boot. And 3 more answers.","d":"2026-01-02 06:00","r":"run-0001","e":["host","namespace","docker"],"w":["cpu.prime","syscall"],"p":["Intel(R) Xeon(R) CPU @ 2.60GHz"],"k":["Linux 6.1"],"v":[2,0,2,0]},
+{"i":"run-0002-1bf80d452f8ba94b","t":"namespace, docker against host","h":"CPU: docker costs 1.06x [1.06, 1.06] against host, on this boot. And 3 more answers.","d":"2026-01-03 06:00","r":"run-0002","e":["host","namespace","docker"],"w":["cpu.prime","syscall"],"p":["Apple M2"],"k":["Linux 6.1"],"v":[2,0,2,0]},
+{"i":"odd-c517ac2f6b16784e","t":"Is \u003cb\u003e\"x\" \u0026 'y'\u003c/b\u003e slower?","h":"CPU: qemu costs 3.20x [3.19, 3.21] against host, on an emulated CPU, on this boot. And 2 more answers.","d":"2026-01-04 06:00","r":"odd","e":["host","namespace","docker","qemu"],"w":["cpu.prime"],"p":["AMD EPYC 7B13"],"k":["Linux 6.1"],"v":[1,0,2,0]}
+);
