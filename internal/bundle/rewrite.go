@@ -31,7 +31,7 @@ type Editor interface {
 
 // Rewrite writes a copy of the bundle in dir to the new folder out, changed by e. The chain of trials and the digests
 // are made anew, so that the copy verifies, and its manifest says that it was redacted. A damaged bundle is refused,
-// because a new chain would hide the damage.
+// because a new chain would hide the damage. The copy is for packing or reading it, so it is not synced.
 func Rewrite(dir, out string, e Editor) error {
 	if _, err := os.Lstat(out); err == nil {
 		return fmt.Errorf("%s already exists; choose another folder", out)
@@ -87,7 +87,7 @@ func (r *rewriting) run() error {
 		return err
 	}
 	m := r.bundle.Manifest
-	w := &Writer{root: r.to, manifest: m, chain: genesis(m.RunID)}
+	w := &Writer{root: r.to, manifest: m, chain: genesis(m.RunID), passing: true}
 	r.editor.Plan(r.bundle.Plan)
 	if err := w.Plan(r.bundle.Plan); err != nil {
 		return fmt.Errorf("%w; rename the file whose name contains a replaced name, and pack again", err)

@@ -30,6 +30,7 @@ type Writer struct {
 	chain    string
 	broken   error // the file could not be brought back to a whole line
 	closed   bool
+	passing  bool // a copy that is read next, and need not survive a crash
 }
 
 // Create makes the folder and begins a bundle in it. The folder may exist when it is empty. It returns ErrResumable
