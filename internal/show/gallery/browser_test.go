@@ -160,7 +160,8 @@ func TestSiteLooks(t *testing.T) {
 				t.Errorf("%s, %s: wider than the window: %s", page.name, look.name, wide)
 			}
 			ground := chromium.Eval[string](p, `getComputedStyle(document.body).backgroundColor`)
-			if want := map[string]string{"light": "rgb(253, 253, 251)", "dark": "rgb(22, 22, 20)"}[look.scheme]; ground != want {
+			want := map[string]string{"light": "rgb(253, 253, 251)", "dark": "rgb(22, 22, 20)"}[look.scheme]
+			if ground != want {
 				t.Errorf("%s, %s: the page's ground is %s, want %s", page.name, look.name, ground, want)
 			}
 			p.Clean()

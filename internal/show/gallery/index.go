@@ -149,7 +149,8 @@ func (s *site) index(title string, results []*result, works []*work, scripts []s
 	}
 	rows = rows[:fitting(rows, maxRows)]
 	shown := paginate([]section{{open: `<ol class="results">`, end: "</ol>", rows: rows}}, mostListed)[0]
-	body := &indexBody{Site: title, Results: unit.Plural(len(results), "result"), Works: len(works), From: dayOf(results[0]), To: dayOf(results[len(results)-1]), Rows: shown}
+	body := &indexBody{Site: title, Results: unit.Plural(len(results), "result"), Works: len(works),
+		From: dayOf(results[0]), To: dayOf(results[len(results)-1]), Rows: shown}
 	if len(rows) < len(results) {
 		body.Older = fmt.Sprintf("lists/%d.html", len(lists))
 	}

@@ -19,9 +19,9 @@ const (
 	maxRows = 150_000
 )
 
-// pageText has the templates. The policy of its pages forbids everything but the site's own style and script: no request
-// leaves the site, and no text becomes markup or script. A page that was opened from a disk has no origin, so file: must
-// be allowed for its own files; a page of a host cannot ask for such an address.
+// pageText has the templates. The policy of its pages forbids everything but the site's own style and script: no
+// request leaves the site, and no text becomes markup or script. A page that was opened from a disk has no origin, so
+// file: must be allowed for its own files; a page of a host cannot ask for such an address.
 //
 //go:embed page.html
 var pageText string

@@ -332,8 +332,8 @@ func (b *builder) judge(t *taken, dir, id string) error {
 // newResult is what lists and rankings need of a result.
 func newResult(x *bundle.Bundle, v *verdict.Result, brief *report.Brief) *result {
 	m := &x.Manifest
-	r := &result{Run: oneLine(m.RunID, 80), Created: m.Created.UTC().Truncate(time.Second), Title: oneLine(brief.Title, 120),
-		Built: renderer(), Redacted: len(m.Redacted) > 0, Finished: v.Run.Finished}
+	r := &result{Run: oneLine(m.RunID, 80), Created: m.Created.UTC().Truncate(time.Second),
+		Title: oneLine(brief.Title, 120), Built: renderer(), Redacted: len(m.Redacted) > 0, Finished: v.Run.Finished}
 	if brief.Question != "" {
 		r.Title = oneLine(brief.Question, 120)
 	}
