@@ -1,7 +1,8 @@
 // Package cli is tare's command line: one file per command, and the only place that knows arguments, exit codes and the
 // terminal.
 //
-// Exit codes: 0 done; 1 tare failed; 2 bad usage or plan; 3 a --fail-if condition holds; 4 inconclusive under --strict.
+// Exit codes: 0 done; 1 tare failed; 2 bad usage or plan; 3 a --fail-if condition holds; 4 inconclusive under --strict;
+// 5 a gallery was built without some of its bundles.
 package cli
 
 import (
@@ -147,6 +148,7 @@ Try "tare run" to measure what this machine has, or "tare doctor" to see what it
 		(&sqlCommand{app: a}).command(), (&httpCommand{app: a}).command(), (&netCommand{app: a}).command(),
 		(&stackCommand{app: a}).command(), (&sweepCommand{app: a}).command(), (&planCommand{app: a}).command(),
 		(&abCommand{app: a}).command(), (&pullCommand{app: a}).command(),
+		(&galleryCommand{app: a}).command(),
 		(&manCommand{app: a}).command(), (&completionCommand{app: a}).command(),
 	)
 	root.CompletionOptions.DisableDefaultCmd = true

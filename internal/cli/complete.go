@@ -60,6 +60,13 @@ func (cp *completer) completions(c *cobra.Command) {
 			}
 			return bundles(typed, true)
 		}
+	case strings.HasPrefix(takes, "DIR [BUNDLE"):
+		c.ValidArgsFunction = func(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+			if len(args) == 0 {
+				return nil, cobra.ShellCompDirectiveFilterDirs
+			}
+			return bundles(typed, true)
+		}
 	case takes == "FILE":
 		c.ValidArgsFunction = files(bundle.Ext[1:])
 	case takes == "[PLAN]", takes == "PLAN":

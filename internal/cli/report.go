@@ -11,7 +11,6 @@ import (
 
 	"tare/internal/bundle/redact"
 	"tare/internal/lab/leftover"
-	"tare/internal/plan"
 	"tare/internal/show/report"
 	"tare/internal/suggest"
 )
@@ -98,9 +97,7 @@ in it as by "tare bundle pack --redact". Read it before you post it; --redact-wo
 			m.Redacted = len(shown.Manifest.Redacted) > 0
 			m.Bundle = shownName(args[0], cmd.flags.format, cmd.flags.out, m.Redacted)
 			if f.Redacted { // its readers do not have the bundle
-				if words, ok := plan.Arguments(m.Plan, cmd.tables()); ok {
-					m.Command = commandLine(words)
-				}
+				m.Command = cmd.repeating(m.Plan)
 			}
 			if cmd.flags.out == "" {
 				err = cmd.print(cmd.out, m, f.Render, cmd.flags.print)
