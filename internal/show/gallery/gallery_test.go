@@ -2,6 +2,7 @@ package gallery
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -468,6 +469,47 @@ func TestForeignFolder(t *testing.T) {
 	}
 	if files := tree(t, outside); len(files) > 0 {
 		t.Errorf("written outside: %v", files)
+	}
+}
+
+// TestOneAtATime holds that a build which finds another one at work leaves the site to it, and that a stopped one goes
+// on later.
+func TestOneAtATime(t *testing.T) {
+	tmp := t.TempDir()
+	dir := filepath.Join(tmp, "site")
+	name := put(t, tmp, "a.tare", plain(1).packed(t))
+	other, _, err := openSite(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Build(t.Context(), options(t, dir, name)); !errors.Is(err, bundle.ErrLocked) {
+		t.Errorf("got %v", err)
+	}
+	if err := other.close(); err != nil {
+		t.Fatal(err)
+	}
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	o := options(t, dir, name)
+	if _, err := Build(stopped, o); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if left, _ := os.ReadDir(o.Scratch); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	// What a build that was killed leaves: a page without gallery.json, half a file, and the lock's file.
+	put(t, dir, "results/run-0001-0123456789abcdef.html", []byte("of a build that was killed"))
+	put(t, dir, "results/"+partName+"1-1", []byte("half"))
+	put(t, dir, lockName, nil)
+	if s := build(t, o); s.Results != 1 || len(s.Removed) != 2 {
+		t.Errorf("%+v", s)
+	}
+	for path := range tree(t, dir) {
+		for _, gone := range []string{partName, lockName, "0123456789"} {
+			if strings.Contains(path, gone) {
+				t.Errorf("%s is still there", path)
+			}
+		}
 	}
 }
 

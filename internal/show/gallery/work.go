@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html/template"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -397,9 +398,13 @@ func drawTrend(t *history.Trend) *trendDrawing {
 	}
 	if seen := nonZero(values); len(seen) > 0 {
 		low, high := slices.Min(seen), slices.Max(seen)
+		if report.RatioText(low) == report.RatioText(high) {
+			low = math.Sqrt(low * high)
+			high = low
+		}
 		d.Ticks = append(d.Ticks, trendTick{y.at(low), report.RatioText(low)})
-		if text := report.RatioText(high); text != d.Ticks[0].Text {
-			d.Ticks = append(d.Ticks, trendTick{y.at(high), text})
+		if high > low {
+			d.Ticks = append(d.Ticks, trendTick{y.at(high), report.RatioText(high)})
 		}
 	}
 	return d
