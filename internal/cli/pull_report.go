@@ -14,11 +14,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"tare/internal/judge/failif"
+	"tare/internal/judge/history"
 	"tare/internal/judge/recurrence"
 	"tare/internal/judge/verdict"
 	"tare/internal/show/forge"
 	"tare/internal/show/report"
 	"tare/internal/sys/proc"
+	"tare/internal/unit"
 )
 
 // marker is the first line of the comment of a name.
@@ -141,7 +143,7 @@ func (cmd *pullReport) compared(p *report.Pull, change *forge.Change, bundles []
 		return exitFailed, nil
 	}
 	if p.Processor = change.Processor; p.Processor == "" {
-		if h := hostFacts(all[0].result, all[0].Plan); h != nil {
+		if h := history.HostFacts(all[0].result, all[0].Plan); h != nil {
 			p.Processor = h.CPU
 		}
 	}
@@ -201,7 +203,7 @@ func (cmd *pullReport) earlier() []recurrence.Run {
 	}
 	if damaged > 0 {
 		fmt.Fprintf(cmd.err, "tare: %s of the history %s cannot be read and %s left out\n",
-			counting(damaged, "line", "lines"), printableLine(cmd.flags.history),
+			unit.Plural(damaged, "line"), printableLine(cmd.flags.history),
 			map[bool]string{true: "is", false: "are"}[damaged == 1])
 	}
 	return runs
