@@ -118,8 +118,8 @@ report, verify, compare and rerun read it. In --fail-if, the workload is called 
 	fl.StringArrayVar(&a.images, "image", nil, "an image for a container of Docker's, or of Podman's with -e podman "+
 		"(repeatable)")
 	fl.StringVar(&a.figures, "figures", "", "the command is a suite of benchmarks: compare the figure that it prints "+
-		"of each case, FORMAT[:FILE] (go, criterion, jmh, pytest, google, or an expression with the groups name, value "+
-		"and perhaps unit); FILE has the output of one run")
+		"of each case, FORMAT[:FILE] (go, criterion, jmh, pytest, google, or an expression with the groups name, "+
+		"value and perhaps unit); FILE has the output of one run")
 	fl.StringArrayVar(&a.metrics, "metric", nil, "compare a figure that the commands print: "+
 		"NAME:UNIT:lower|higher:re:REGEX or NAME:UNIT:lower|higher:json:/pointer (repeatable)")
 	fl.StringVar(&a.export, "import", "", "show what a file of hyperfine --export-json says, and run nothing")

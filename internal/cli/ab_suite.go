@@ -67,7 +67,8 @@ func (cmd *abCommand) cases(ctx context.Context, all []variant) ([]string, error
 			return nil, usageError{fmt.Errorf("read the benchmarks of %s: %w", shownPlan(file), err)}
 		}
 	case cmd.run.dryRun:
-		fmt.Fprintln(cmd.err, "note       the cases are known after one run of each variant, so they are not counted here")
+		fmt.Fprintln(cmd.err, "note       the cases are known after one run of each variant, so they are not counted "+
+			"here")
 		return nil, nil
 	case all[0].spec.Driver != "local":
 		return nil, usagef("--figures: to know its cases, the suite is run once on this machine, and here it runs " +

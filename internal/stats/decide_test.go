@@ -12,8 +12,8 @@ import (
 
 var testOptions = Options{Alpha: 0.0195, Margin: 0.02, Precision: 0.01}
 
-// around returns n values spread evenly and symmetrically over centre ± half, low and high ones in turn: neighbours that
-// are alike would widen the interval.
+// around returns n values spread evenly and symmetrically over centre ± half, low and high ones in turn: neighbours
+// that are alike would widen the interval.
 func around(centre, half float64, n int) []float64 {
 	x := make([]float64, n)
 	for i := range x {

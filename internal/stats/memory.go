@@ -13,11 +13,11 @@ const (
 	mostMemory  = 0.9
 )
 
-// Memory is the factor by which the interval of a centre has to be wider because values that follow each other are alike:
-// sqrt((1 + r) / (1 - r)) with r the correlation of neighbours, as for a series in which each value remembers the one
-// before (Bartlett 1935). r is that of the ranks (Wald and Wolfowitz 1943), which outliers do not move, corrected for
-// its bias, (1 + 4r)/n (Kendall 1954), and at most 0.9. Without a correlation that is significant at 2.5 %, with fewer
-// than 15 values, or with one that is not finite, it is 1.
+// Memory is the factor by which the interval of a centre has to be wider because values that follow each other are
+// alike: sqrt((1 + r) / (1 - r)) with r the correlation of neighbours, as for a series in which each value remembers
+// the one before (Bartlett 1935). r is that of the ranks (Wald and Wolfowitz 1943), which outliers do not move,
+// corrected for its bias, (1 + 4r)/n (Kendall 1954), and at most 0.9. Without a correlation that is significant at 2.5
+// %, with fewer than 15 values, or with one that is not finite, it is 1.
 func Memory(x []float64) float64 {
 	n := float64(len(x))
 	if len(x) < memoryUnits || !finite(x) {
@@ -74,9 +74,9 @@ func (e Estimate) widened(f float64) Estimate {
 	return e
 }
 
-// weaker is the minimal-effect p value of an estimate whose interval Memory has made wider, if that is larger than p: by
-// the normal distribution, with the standard error that the interval of level 1-alpha has. The ranks cannot tell it: their
-// smallest p is as small as if all values were independent.
+// weaker is the minimal-effect p value of an estimate whose interval Memory has made wider, if that is larger than p:
+// by the normal distribution, with the standard error that the interval of level 1-alpha has. The ranks cannot tell
+// it: their smallest p is as small as if all values were independent.
 func (e Estimate) weaker(p, effect, alpha float64) float64 {
 	half := (e.High - e.Low) / 2
 	if !(alpha > 0 && alpha < 1) || !(half > 0) || math.IsInf(half, 0) {

@@ -25,8 +25,8 @@ func ownDrift(rng *rand.Rand, blocks int, phi float64) simRun {
 }
 
 // TestSimulatedOwnDrift holds what the method says of a cost that wanders slowly within one boot: it is taken for one
-// that stays, because at ten blocks no test of neighbours sees it, but hardly ever for one of more than 5 %. So a nearer
-// verdict says that it is of this boot, and more boots are the remedy.
+// that stays, because at ten blocks no test of neighbours sees it, but hardly ever for one of more than 5 %. So a
+// nearer verdict says that it is of this boot, and more boots are the remedy.
 func TestSimulatedOwnDrift(t *testing.T) {
 	long(t)
 	const cells, sessions, beyond = 2000, 5, 1.05
@@ -52,10 +52,12 @@ func TestSimulatedOwnDrift(t *testing.T) {
 				several++
 			}
 		}
-		t.Logf("phi %.2f: falsely DIFFERENT in %4.1f %% of %d cells on one boot, by more than 5 %% in %.2f %%, in %.1f %% "+
-			"across %d", phi, 100*rate(one, cells), cells, 100*rate(unmarked, cells), 100*rate(several, cells), sessions)
+		t.Logf("phi %.2f: falsely DIFFERENT in %4.1f %% of %d cells on one boot, by more than 5 %% in %.2f %%, "+
+			"in %.1f %% across %d", phi, 100*rate(one, cells), cells, 100*rate(unmarked, cells),
+			100*rate(several, cells), sessions)
 		if got := rate(one, cells); got > 0.30 {
-			t.Errorf("phi %g: on one boot %.1f %% are falsely DIFFERENT, where the method says a quarter at most", phi, 100*got)
+			t.Errorf("phi %g: on one boot %.1f %% are falsely DIFFERENT, where the method says a quarter at most", phi,
+				100*got)
 		}
 		if got := rate(unmarked, cells); got > 0.02 {
 			t.Errorf("phi %g: %.1f %% are falsely DIFFERENT by more than 5 %%, want at most 2 %%", phi, 100*got)

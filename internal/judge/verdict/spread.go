@@ -27,8 +27,8 @@ const (
 )
 
 // Spread compares how much the figure of a cell varies on both sides, where the cell's ratio compares where it lies: a
-// candidate can cost the same in the middle and be less steady. The ratio is that of the relative spreads, above 1 where
-// the candidate varies more.
+// candidate can cost the same in the middle and be less steady. The ratio is that of the relative spreads, above 1
+// where the candidate varies more.
 type Spread struct {
 	Of string `json:"of"`
 	record.Ratio
@@ -61,7 +61,8 @@ func (cm *cellMaker) spreads() {
 func (cm *cellMaker) spread(c *cellBuilder) (*Spread, *stats.Decision) {
 	hidden := cm.index.of(c.Workload, c.Baseline, record.NullSlot)
 	s := &Spread{Of: OfRuns}
-	a, b, null := withinTrials(c.candidate, c.Metric), withinTrials(c.baseline, c.Metric), withinTrials(hidden, c.Metric)
+	a, b := withinTrials(c.candidate, c.Metric), withinTrials(c.baseline, c.Metric)
+	null := withinTrials(hidden, c.Metric)
 	if len(a) < len(c.keys) || len(b) < len(c.keys) {
 		s.Of = OfTrials
 		a, b = cm.betweenTrials(c.candidate, c.candClock, c), cm.betweenTrials(c.baseline, c.baseClock, c)

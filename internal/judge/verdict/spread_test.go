@@ -53,7 +53,8 @@ func TestNoSpreadWithoutVerdict(t *testing.T) {
 			}
 		}
 	}
-	r := two(on("command")).trials(both(spreading(0.2), vmTrials(func(t *record.Trial) { t.Checks["n"] = "2" }))).evaluate()
+	other := vmTrials(func(t *record.Trial) { t.Checks["n"] = "2" })
+	r := two(on("command")).trials(both(spreading(0.2), other)).evaluate()
 	if r.Cells[0].Spread != nil || finding(r, "spread-differs") != nil {
 		t.Errorf("%+v", r.Cells[0].Spread)
 	}
