@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -29,11 +30,23 @@ func Arguments(p *Plan, t Tables) (args []string, ok bool) {
 	}
 	for i := range p.Targets {
 		e := &p.Targets[i]
+		if e.Beside != "" {
+			continue // it follows from the neighbour
+		}
 		if e.IsMount() {
 			f.Mounts = append(f.Mounts, e.Of+":"+specArgument(e.Spec))
 		} else {
 			f.Environments = append(f.Environments, specArgument(e.Spec))
 		}
+	}
+	for i := range p.Beside {
+		n := &p.Beside[i]
+		k := t.kind(n.Kind)
+		if k == nil {
+			return nil, false
+		}
+		places := slices.Collect(maps.Values(n.In))
+		f.Beside = append(f.Beside, n.Name+"="+places[0]+":"+workArgument(k, n.Work(), p, false))
 	}
 	for i := range p.Workloads {
 		w := &p.Workloads[i]
@@ -76,6 +89,7 @@ func (f *Flags) arguments() []string {
 	if f.Baseline != "" {
 		add("-b", f.Baseline)
 	}
+	add("--beside", f.Beside...)
 	add("-w", f.Workloads...)
 	if f.Mode == Full {
 		args = append(args, "--full")

@@ -26,6 +26,9 @@ type Flags struct {
 	// workloads they select these; otherwise they are added. A value may hold a comma as `\,` and a backslash as `\\`,
 	// or be quoted (key="a,b"); the value of command= is everything that follows it.
 	Workloads []string
+	// Beside are the values of --beside: [NAME=]ENVIRONMENT:KIND[:key=value,...]. They are added, or replace the plan's
+	// neighbours of the same name.
+	Beside []string
 	// Set are the values of --set: WORKLOAD:key=value,... They change parameters of the plan's workloads with that
 	// label or of that kind.
 	Set    []string
@@ -54,6 +57,7 @@ func FromFlags(base *Plan, f Flags, t Tables) (*Plan, error) {
 		sessionsAt: pos{file: "sessions"}}
 	if base != nil {
 		d.Plan = clone(base)
+		d.alone()
 		if slices.Equal(d.Looks, base.defaultLooks()) {
 			d.Looks = nil
 		}
@@ -102,6 +106,12 @@ func (d *draft) withFlags(f Flags, t *Tables, p *problems) (*Plan, error) {
 	if len(f.Environments) > 0 {
 		d.forget() // not before -m has brought back mounts
 	}
+	for _, e := range planned {
+		if _, ok := d.Target(e.Name); !ok {
+			d.leftOut([]string{e.Name})
+		}
+	}
+	d.flagBeside(f.Beside, t, p)
 	if f.Baseline != "" {
 		d.Baseline, d.baselineAt = f.Baseline, pos{file: "-b " + f.Baseline}
 	} else if _, ok := d.Target(d.Baseline); !ok && named && len(f.Environments) > 0 {
@@ -137,6 +147,7 @@ func clone(p *Plan) Plan {
 	for i := range c.Targets {
 		c.Targets[i].Spec.Settings = maps.Clone(c.Targets[i].Spec.Settings)
 	}
+	c.Beside = cloneBeside(p.Beside)
 	c.Workloads = slices.Clone(p.Workloads)
 	for i := range c.Workloads {
 		w := &c.Workloads[i]
@@ -175,7 +186,7 @@ func (d *draft) flagEnvironments(texts []string, r *reader) {
 		given[name] = true
 	}
 	if len(selected) == len(texts) {
-		d.Targets = d.withHosts(selected)
+		d.Targets = d.withPlaces(d.withHosts(selected))
 		for i := range d.Targets {
 			if e := &d.Targets[i]; e.Against != "" {
 				if _, ok := d.Target(e.Against); !ok {

@@ -48,6 +48,9 @@ func Marshal(p *Plan) []byte {
 	}
 	b.WriteString("environments:\n")
 	for _, e := range p.Targets {
+		if e.Beside != "" {
+			continue // it follows from the neighbour
+		}
 		fmt.Fprintf(&b, "  %s:\n    spec: %s\n", yamlText(e.Name), yamlText(e.Text))
 		if e.From != "" {
 			fmt.Fprintf(&b, "    from: %s\n", yamlText(e.From))
@@ -56,11 +59,33 @@ func Marshal(p *Plan) []byte {
 			fmt.Fprintf(&b, "    against: %s\n", yamlText(e.Against))
 		}
 	}
+	marshalBeside(&b, p.Beside)
 	b.WriteString("workloads:\n")
 	for i := range p.Workloads {
 		marshalWorkload(&b, &p.Workloads[i])
 	}
 	return b.Bytes()
+}
+
+func marshalBeside(b *bytes.Buffer, all []Neighbour) {
+	if len(all) > 0 {
+		b.WriteString("beside:\n")
+	}
+	for i := range all {
+		n := &all[i]
+		fmt.Fprintf(b, "  %s:\n    workload:\n      label: %s\n      kind: %s\n", yamlText(n.Name), yamlText(n.Label),
+			yamlText(n.Kind))
+		if len(n.Params) > 0 {
+			b.WriteString("      params:\n")
+			for _, k := range slices.Sorted(maps.Keys(n.Params)) {
+				fmt.Fprintf(b, "        %s: %s\n", yamlText(k), yamlText(n.Params[k]))
+			}
+		}
+		b.WriteString("    in:\n")
+		for _, target := range slices.Sorted(maps.Keys(n.In)) {
+			fmt.Fprintf(b, "      %s: %s\n", yamlText(target), yamlText(n.In[target]))
+		}
+	}
 }
 
 func marshalWorkload(b *bytes.Buffer, w *Workload) {

@@ -68,6 +68,8 @@ type draft struct {
 	workAt            []pos
 	baselineAt        pos
 	targetsAt         []pos
+	beside            []neighbour
+	gone              map[string]bool // targets that flags or this machine have left out
 }
 
 // Parse reads a plan file as users write it, or a resolved plan out of a bundle, and resolves it: defaults filled in,
@@ -143,6 +145,7 @@ func fields() []field {
 			"have; fail, the default, reports them as failed"},
 		{"cards", (*reader).cards, "yes tests how files behave in each mount, for its semantics card"},
 		{"environments", (*reader).environments, "the environments to compare: a name and how to open each"},
+		{"beside", (*reader).beside, "neighbours: loads that run in other environments while trials are timed"},
 		{"workloads", (*reader).workloads, "the work to run in each"},
 	}
 }

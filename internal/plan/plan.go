@@ -59,8 +59,9 @@ type Plan struct {
 	// Cards says whether files are tried out in every mount before the first trial, for its semantics card.
 	Cards bool `yaml:"cards,omitempty" json:"cards,omitempty"`
 
-	Targets   []Target   `yaml:"environments" json:"environments"`
-	Workloads []Workload `yaml:"workloads" json:"workloads"`
+	Targets   []Target    `yaml:"environments" json:"environments"`
+	Beside    []Neighbour `yaml:"beside,omitempty" json:"beside,omitempty"`
+	Workloads []Workload  `yaml:"workloads" json:"workloads"`
 }
 
 // Target is an environment of the plan or a mount in one, fully resolved: a derived environment carries its parent's
@@ -74,13 +75,20 @@ type Target struct {
 	// Against names the target that this one is compared with in the place of the baseline: a mount with the
 	// environment it is in, so that the ratio is the mount's and not the environment's.
 	Against string `yaml:"against,omitempty" json:"against,omitempty"`
+	// Like names the target that this one is, with the neighbour Beside at work; both are empty for all others. Such
+	// targets follow from Plan.Beside and do not stand in the plan file.
+	Like   string `yaml:"-" json:"like,omitempty"`
+	Beside string `yaml:"-" json:"beside,omitempty"`
 }
+
+// Opens tells whether the target is an environment that is opened: no mount, and no target with a neighbour.
+func (t *Target) Opens() bool { return t.Of == "" && t.Beside == "" }
 
 // IsMount tells whether the target is a mount in an environment, and no environment.
 func (t *Target) IsMount() bool { return t.Of != "" }
 
 // Place is the name of the environment that the target is or is in.
-func (t *Target) Place() string { return cmp.Or(t.Of, t.Name) }
+func (t *Target) Place() string { return cmp.Or(t.Of, t.Like, t.Name) }
 
 // Workload is one workload of the plan with resolved parameters.
 type Workload struct {
@@ -193,7 +201,7 @@ func (p *Plan) Bases(w *Workload) []string {
 func (p *Plan) Mounts(environment string) []*Target {
 	var out []*Target
 	for i := range p.Targets {
-		if p.Targets[i].Of == environment && environment != "" {
+		if p.Targets[i].Of == environment && environment != "" && p.Targets[i].Beside == "" {
 			out = append(out, &p.Targets[i])
 		}
 	}

@@ -61,7 +61,10 @@ func (d *draft) resolve(t *Tables, p *problems) {
 	}
 	d.leaveOut(t)
 	d.chooseBaseline(p)
+	named := d.explicit()
 	d.spareMounts(t, p)
+	d.placeNeighbours(named, p)
+	d.disturb(p)
 	d.resolveTargets(p)
 	d.checkReach(t, p)
 	d.resolveLabels(t, p)
@@ -125,10 +128,21 @@ func (d *draft) leaveOut(t *Tables) {
 		kept = append(kept, e)
 	}
 	d.Targets = kept
+	d.leftOut(slices.Collect(maps.Keys(gone)))
 	if gone[d.Baseline] != "" {
 		d.Baseline = ""
 	}
 	d.forget()
+}
+
+// leftOut notes targets that are not in the plan any more.
+func (d *draft) leftOut(names []string) {
+	if d.gone == nil {
+		d.gone = map[string]bool{}
+	}
+	for _, n := range names {
+		d.gone[n] = true
+	}
 }
 
 func (d *draft) names() []string {
@@ -234,6 +248,11 @@ func (d *draft) resolveTargets(p *problems) {
 		for n := 0; n < len(all); n++ {
 			if a := d.Against(all[n]); all[n] != base && !contains(all, a) && (a != d.Baseline || w.Baseline == "") {
 				all = append(all, a)
+			}
+		}
+		for j := range d.Targets { // a neighbour is beside it in all of its work
+			if e := &d.Targets[j]; e.Beside != "" && (e.Like == base || contains(all, e.Like)) {
+				all = append(all, e.Name)
 			}
 		}
 		w.Targets = slices.DeleteFunc(slices.Clone(names), func(n string) bool {
@@ -392,6 +411,8 @@ func (d *draft) check(p *problems) {
 	if d.Baseline != "" {
 		d.chooseBaseline(p)
 	}
+	d.placeNeighbours(nil, p)
+	d.disturb(p)
 	d.resolveTargets(p)
 	first := map[string]int{}
 	for i := range d.Workloads {

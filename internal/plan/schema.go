@@ -85,6 +85,8 @@ func fieldSchema(name string, t *Tables) object {
 		return object{"enum": []string{Skip, "fail"}}
 	case "environments":
 		return environmentsSchema(t)
+	case "beside":
+		return besideSchema()
 	case "workloads":
 		return workloadsSchema(t)
 	default: // alpha, look_alpha, margin, tail_margin, precision
@@ -120,6 +122,19 @@ func environmentsSchema(t *Tables) object {
 			"additionalProperties": object{"anyOf": forms}},
 		{"type": "array", "minItems": 1, "maxItems": maxEnvironments, "items": object{"type": "string"}},
 	}}
+}
+
+// besideSchema is that of the neighbours. Their work has the forms of any.
+func besideSchema() object {
+	targets := object{"type": "array", "minItems": 1, "items": ref("target")}
+	return object{"type": "object", "maxProperties": maxNeighbours, "propertyNames": ref("name"),
+		"additionalProperties": object{"type": "object", "required": []string{"in", "workload"},
+			"properties": object{
+				"in": object{"anyOf": []object{ref("target"), {"type": "object", "minProperties": 1,
+					"propertyNames": ref("target"), "additionalProperties": ref("target")}}},
+				"workload": object{"$ref": "#/properties/workloads/items"},
+				"targets":  object{"anyOf": []object{ref("target"), targets}},
+			}, "additionalProperties": false}}
 }
 
 // mountSettings are the settings of a kind of mount over all drivers that have it.

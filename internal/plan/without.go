@@ -12,7 +12,12 @@ import (
 // looks and levels too: it is to be the same plan. A workload that is left with its baseline alone compares nothing and
 // goes.
 func (p *Plan) Without(targets, workloads map[string]bool) *Plan {
+	targets = maps.Clone(targets)
+	if targets == nil {
+		targets = map[string]bool{}
+	}
 	out := *p
+	out.Beside = p.besideWithout(targets)
 	out.Looks = slices.Clone(p.Looks)
 	out.Targets, out.Workloads = nil, nil
 	for _, t := range p.Targets {

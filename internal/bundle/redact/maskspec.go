@@ -16,13 +16,11 @@ import (
 
 // learnPlan finds whom and what the plan's environments name.
 func (m *mask) learnPlan(p *plan.Plan) {
+	for i := range p.Beside {
+		m.spareWork(p.Beside[i].Work())
+	}
 	for i := range p.Workloads {
-		for word := range strings.FieldsFuncSeq(p.Workloads[i].Kind, func(r rune) bool { return r == '.' }) {
-			m.spare[strings.ToLower(word)] = true
-		}
-		for k := range p.Workloads[i].Params {
-			m.spare[strings.ToLower(k)] = true
-		}
+		m.spareWork(&p.Workloads[i])
 		for _, vary := range p.Workloads[i].Vary {
 			for k := range vary {
 				m.spare[strings.ToLower(k)] = true
@@ -48,6 +46,16 @@ func (m *mask) learnPlan(p *plan.Plan) {
 		}
 	}
 	m.learnValue(reflect.ValueOf(p).Elem())
+}
+
+// spareWork leaves the names of a kind of work and of its parameters as they are.
+func (m *mask) spareWork(w *plan.Workload) {
+	for word := range strings.FieldsFuncSeq(w.Kind, func(r rune) bool { return r == '.' }) {
+		m.spare[strings.ToLower(word)] = true
+	}
+	for k := range w.Params {
+		m.spare[strings.ToLower(k)] = true
+	}
 }
 
 // learnServer finds whom and what the work with a database server names. A file's name may say whose it is, and stands

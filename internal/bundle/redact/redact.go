@@ -90,6 +90,19 @@ func (e *editor) Plan(p *plan.Plan) {
 		maskSpec(&e.Spec, m)
 		e.Name, e.From, e.Text = m.text(e.Name), m.text(e.From), e.Spec.String()
 		e.Of, e.Against = m.text(e.Of), m.text(e.Against)
+		e.Like, e.Beside = m.text(e.Like), m.text(e.Beside)
+	}
+	for i := range p.Beside {
+		n := &p.Beside[i]
+		n.Name, n.Label = m.text(n.Name), m.text(n.Label)
+		for k, v := range n.Params {
+			n.Params[k] = m.text(v)
+		}
+		in := map[string]string{}
+		for target, place := range n.In {
+			in[m.text(target)] = m.text(place)
+		}
+		n.In = in
 	}
 	for i := range p.Workloads {
 		w := &p.Workloads[i]
