@@ -34,9 +34,11 @@ type Trial struct {
 
 	Figures
 	// Account says where the time of the timed part went. The controller makes it; nil in bundles of builds before it.
-	Account *Account   `json:"account,omitempty"`
-	Host    *HostState `json:"gate,omitempty"`
-	Error   *Failure   `json:"error,omitempty"` // set when the trial gave no figures
+	Account *Account `json:"account,omitempty"`
+	// Beside says what the neighbour did that was at work meanwhile; nil where there was none.
+	Beside *Beside    `json:"beside,omitempty"`
+	Host   *HostState `json:"gate,omitempty"`
+	Error  *Failure   `json:"error,omitempty"` // set when the trial gave no figures
 	// Discarded names the rule by which the whole block is not used; it is declared before the run and does not depend
 	// on the target.
 	Discarded string `json:"discarded,omitempty"`
@@ -75,6 +77,32 @@ const (
 	MostShown = 3
 	MaxShown  = 16 << 10
 )
+
+// Beside is what a neighbour did beside a trial: work of its own, in another environment.
+type Beside struct {
+	Name string `json:"name"` // of the neighbour in the plan
+	In   string `json:"in"`   // the environment or mount in which it ran
+	// First is what it had done alone, in the same environment, just before the trial began.
+	First Pace `json:"first"`
+	// During are its rounds that overlap the trial.
+	During Pace `json:"during"`
+	// Covered is the share of the trial's timed part in which a round of it was at work, 0..1.
+	Covered float64 `json:"covered"`
+}
+
+// Pace is work and how long it took.
+type Pace struct {
+	Work int64 `json:"work"` // units of the neighbour's kind
+	NS   int64 `json:"ns"`   // timed parts, by the clock of its environment, ns
+}
+
+// PerSecond is the units of work done in a second; 0 if nothing was.
+func (p Pace) PerSecond() float64 {
+	if p.Work <= 0 || p.NS <= 0 {
+		return 0
+	}
+	return float64(p.Work) / (float64(p.NS) / 1e9)
+}
 
 // MarkStatus is that of a sketch whose elements have the status of a response instead of rows.
 const MarkStatus = "status"
@@ -132,8 +160,8 @@ type Warning struct {
 
 // Failure is an operation without a result, with the evidence.
 type Failure struct {
-	// stable, kebab-case: "setup", "measure", "worker-died", "environment-died", "server-died", "peer-died", "timeout",
-	// "refused"
+	// stable, kebab-case: "setup", "measure", "worker-died", "environment-died", "server-died", "peer-died",
+	// "neighbour-died", "neighbour-failed", "timeout", "refused"
 	Kind     string `json:"kind"`
 	Message  string `json:"message"`            // what went wrong and what to do
 	Evidence string `json:"evidence,omitempty"` // the last bytes of output, control characters neutralised
@@ -179,6 +207,10 @@ type Environment struct {
 	Error   *Failure  `json:"error,omitempty"` // it could not be opened
 	// Of names the environment of a mount; empty if this is an environment.
 	Of string `json:"of,omitempty"`
+	// Like names the target that this one is, with the neighbour Beside at work. Its facts are that target's, and are
+	// not repeated.
+	Like   string `json:"like,omitempty"`
+	Beside string `json:"beside,omitempty"`
 	Files
 }
 

@@ -32,6 +32,11 @@ const pings = 3
 // afterwards, else the environment's. A trial's own failure is also in Outcome.Result.Error. When ctx ends, the trial
 // is cancelled.
 func (s *Conn) Run(ctx context.Context, run wire.Run) (Outcome, error) {
+	return s.RunTold(ctx, run, func() {})
+}
+
+// RunTold is Run. It calls begun when the timed part has begun.
+func (s *Conn) RunTold(ctx context.Context, run wire.Run, begun func()) (Outcome, error) {
 	o := Outcome{Start: time.Now()}
 	before, err := s.Ping(ctx, pings)
 	if err != nil {
@@ -42,7 +47,7 @@ func (s *Conn) Run(ctx context.Context, run wire.Run) (Outcome, error) {
 	if err := s.request(ctx, wire.TypeRun, run); err != nil {
 		return o, err
 	}
-	begin, end, err := s.follow(ctx, &o)
+	begin, end, err := s.follow(ctx, &o, begun)
 	if err != nil {
 		return o, err
 	}
@@ -72,7 +77,7 @@ func (s *Conn) Run(ctx context.Context, run wire.Run) (Outcome, error) {
 }
 
 // follow reads the frames of a trial up to its result.
-func (s *Conn) follow(ctx context.Context, o *Outcome) (begin, end int64, err error) {
+func (s *Conn) follow(ctx context.Context, o *Outcome, begun func()) (begin, end int64, err error) {
 	var samples map[string][]float64
 	for {
 		a, err := s.next(ctx)
@@ -85,6 +90,7 @@ func (s *Conn) follow(ctx context.Context, o *Outcome) (begin, end int64, err er
 		switch t := a.frame.Type; {
 		case t == wire.TypeBegin && begin == 0:
 			begin = a.at
+			begun()
 		case t == wire.TypeEnd && begin != 0 && end == 0:
 			end = a.at
 		case t == wire.TypeSamples:

@@ -28,7 +28,7 @@ func (o *envOpener) openAll(ctx context.Context) error {
 	defer end()
 	for i := range o.plan.Targets {
 		e := &o.plan.Targets[i]
-		if e.IsMount() {
+		if !e.Opens() {
 			continue // opened with the environment it is in
 		}
 		if o.budget.overrun(0) {
@@ -86,6 +86,7 @@ func (o *envOpener) openAll(ctx context.Context) error {
 			o.reporter.tell(Event{Kind: Opened, Target: m.Name, Elapsed: time.Duration(mt.Record.OpenNS)})
 		}
 	}
+	o.openBeside()
 	return o.journal.sink.Environments(o.journal.envs)
 }
 

@@ -16,6 +16,8 @@ const (
 	// a fresh worker, its set-up, the wait for a quiet host and the write to disk
 	assumedTrialOverhead = 80 * time.Millisecond
 	assumedOpen          = 3 * time.Second
+	// what a neighbour adds to a trial beside half of its length: its first work, and its last round
+	assumedNeighbour = 400 * time.Millisecond
 )
 
 // longBlock is how long a block should take at most: a ratio is of trials that ran close together, and over a longer
@@ -55,7 +57,7 @@ func NewForecast(p *plan.Plan, kinds func(string) (*workload.Kind, bool)) Foreca
 	var perBlock time.Duration
 	for i := range p.Workloads {
 		w := &p.Workloads[i]
-		slots := len(p.Bases(w)) // the null controls
+		slots, beside := len(p.Bases(w)), 0 // the null controls
 		for _, e := range p.Targets {
 			if !w.On(e.Name) {
 				continue
@@ -64,8 +66,12 @@ func NewForecast(p *plan.Plan, kinds func(string) (*workload.Kind, bool)) Foreca
 			if e.Name != p.Base(w) {
 				f.Cells++
 			}
+			if e.Beside != "" {
+				beside++
+			}
 		}
-		length := time.Duration(slots) * (trialLength(p, w) + assumedTrialOverhead)
+		length := time.Duration(slots)*(trialLength(p, w)+assumedTrialOverhead) +
+			time.Duration(beside)*(trialLength(p, w)+assumedNeighbour)
 		if length > longBlock {
 			f.Long = append(f.Long, Block{w.Label, length})
 		}
@@ -75,7 +81,13 @@ func NewForecast(p *plan.Plan, kinds func(string) (*workload.Kind, bool)) Foreca
 			f.Disk += k.Space(w.Params)
 		}
 	}
-	fixed := time.Duration(f.Targets) * assumedOpen
+	opened := 0
+	for i := range p.Targets {
+		if p.Targets[i].Beside == "" {
+			opened++
+		}
+	}
+	fixed := time.Duration(opened) * assumedOpen
 	// Calibration and warm-up cost about two blocks more.
 	f.FirstLook = time.Duration(p.Sessions) * (fixed + time.Duration(f.MinBlocks+2)*perBlock)
 	f.Least = f.FirstLook
@@ -100,7 +112,7 @@ func CheckFreeSpace(p *plan.Plan, kinds func(string) (*workload.Kind, bool), dri
 	for i := range p.Targets {
 		e := &p.Targets[i]
 		has[e.Name] = env.FreeSpace{Bytes: -1}
-		if info, ok := drivers.Lookup(e.Spec.Driver); ok && !e.IsMount() && info.FreeSpace != nil {
+		if info, ok := drivers.Lookup(e.Spec.Driver); ok && e.Opens() && info.FreeSpace != nil {
 			has[e.Name] = info.FreeSpace(e.Spec, scratch)
 		}
 	}
@@ -118,7 +130,7 @@ func CheckFreeSpace(p *plan.Plan, kinds func(string) (*workload.Kind, bool), dri
 			name := p.Targets[j].Name
 			r := has[name]
 			switch {
-			case !w.On(name):
+			case !w.On(name) || p.Targets[j].Beside != "":
 			case r.Bytes >= 0 && need*filled > float64(r.Bytes):
 				short = append(short, fmt.Sprintf("%s needs %s in %s, and %s has %s free; choose a smaller size, or %s",
 					w.Label, room(need), name, r.Where, room(float64(r.Bytes)/filled), r.Remedy))

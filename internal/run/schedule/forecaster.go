@@ -126,7 +126,7 @@ func (f *forecaster) needed() time.Duration {
 	}
 	d := f.budget.spent() + least
 	for i := range f.plan.Targets {
-		if e := &f.plan.Targets[i]; !e.IsMount() && f.table.targets[e.Name] == nil {
+		if e := &f.plan.Targets[i]; e.Opens() && f.table.targets[e.Name] == nil {
 			d += assumedOpen
 		}
 	}

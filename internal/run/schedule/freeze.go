@@ -52,7 +52,7 @@ func (k *calibrator) freeze(ctx context.Context, w *plan.Workload) error {
 	for j := range k.plan.Targets {
 		e := k.plan.Targets[j].Name
 		c := k.table.cells[cellKey{w.Label, e}]
-		if c == nil || c.frozen || !k.table.alive(w, e) {
+		if c == nil || c.frozen || !k.table.alive(w, e) || k.plan.Targets[j].Beside != "" {
 			continue
 		}
 		if k.budget.overrun(0) {
@@ -70,6 +70,9 @@ func (k *calibrator) freeze(ctx context.Context, w *plan.Workload) error {
 		return err
 	}
 	k.alike(w)
+	if err := k.withNeighbours(ctx, w); err != nil {
+		return err
+	}
 	k.table.ready[w.Label] = true
 	return k.journal.sink.Plan(k.plan)
 }
@@ -115,7 +118,7 @@ func (k *calibrator) calibrate(ctx context.Context, w *plan.Workload, e string, 
 func (k *calibrator) warmUp(ctx context.Context, w *plan.Workload) error {
 	for j := range k.plan.Targets {
 		e := k.plan.Targets[j].Name
-		if !w.On(e) {
+		if !w.On(e) || k.plan.Targets[j].Beside != "" {
 			continue
 		}
 		c := k.table.cells[cellKey{w.Label, e}]
@@ -170,7 +173,7 @@ func (k *calibrator) same(ctx context.Context, w *plan.Workload) error {
 	for j := range k.plan.Targets {
 		e := k.plan.Targets[j].Name
 		c := k.table.cells[cellKey{w.Label, e}]
-		if c == nil || c.dead != nil || c.work == 0 {
+		if c == nil || c.dead != nil || c.work == 0 || k.plan.Targets[j].Beside != "" {
 			continue
 		}
 		cells[e] = c
@@ -224,7 +227,7 @@ func (k *calibrator) alike(w *plan.Workload) {
 	for j := range k.plan.Targets {
 		e := k.plan.Targets[j].Name
 		c := k.table.cells[cellKey{w.Label, e}]
-		if c == nil || c.dead != nil || len(near) == 0 || c.unit <= 0 {
+		if c == nil || c.dead != nil || len(near) == 0 || c.unit <= 0 || k.plan.Targets[j].Beside != "" {
 			continue
 		}
 		if c == base || c.unit < alikeCost*base.unit && base.unit < alikeCost*c.unit {

@@ -96,6 +96,8 @@ func newRunner(c Config, s *stops) *runner {
 		journal: r.journal, reporter: r.reporter, cold: &coldStart{kinds: c.Kinds, table: r.table}, peer: peer,
 		supplies: &supplies{files: c.Files, table: r.table, sent: map[sentFile]bool{}}, showing: newShowing(c.Plan)}
 	r.trials.launcher = c.Launcher
+	r.trials.besides = &besides{plan: c.Plan, kinds: c.Kinds, table: r.table, patience: r.trials.patience,
+		units: map[besideKey]float64{}, spans: map[cellKey]time.Duration{}}
 	r.calibrator = &calibrator{plan: c.Plan, kinds: c.Kinds, table: r.table, budget: r.budget, journal: r.journal,
 		reporter: r.reporter, trials: r.trials, peer: peer}
 	r.environments = &envOpener{plan: c.Plan, opener: c.Opener, table: r.table, journal: r.journal, budget: r.budget,

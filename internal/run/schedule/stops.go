@@ -11,11 +11,12 @@ import (
 // trial is longer by the controller's clock than it was, and the budget is spent on nothing. That it was stopped, the
 // system says when it goes on; for how long, only a clock that ticks can tell. A nil stops saw none.
 type stops struct {
-	mu    sync.Mutex
-	seen  stopped
-	awake time.Time     // when it ticked last
-	gap   time.Duration // since the tick before it, where it was late
-	end   func()
+	mu     sync.Mutex
+	seen   stopped
+	awake  time.Time     // when it ticked last
+	gap    time.Duration // since the tick before it, where it was late
+	waited time.Duration // how late a tick was at most since caughtUp; not where tare was stopped
+	end    func()
 }
 
 // stopped is how often and how long.
@@ -65,6 +66,7 @@ func (s *stops) tick() {
 	s.gap = 0
 	if d := now.Sub(s.awake); d > 2*awakeEvery {
 		s.gap = d
+		s.waited = max(s.waited, d-awakeEvery)
 	}
 	s.awake = now
 }
@@ -78,7 +80,20 @@ func (s *stops) goOn() {
 	if d := max(now.Sub(s.awake), s.gap); d > awakeEvery {
 		s.seen.total += d
 	}
-	s.gap, s.awake = 0, now
+	s.gap, s.awake, s.waited = 0, now, 0
+}
+
+// caughtUp returns how long tare itself waited for a processor at the most since it was asked last, as far as its clock
+// shows that; 0 for less than half a second.
+func (s *stops) caughtUp() time.Duration {
+	if s == nil {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := s.waited
+	s.waited = 0
+	return d
 }
 
 // late tells whether a stop may just have ended that is not counted yet.

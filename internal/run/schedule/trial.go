@@ -28,6 +28,7 @@ type trialRunner struct {
 	peer     *peerLink
 	supplies *supplies
 	showing  *showing
+	besides  *besides
 	launcher Launcher // nil: there is none
 }
 
@@ -43,9 +44,14 @@ func (x *trialRunner) trial(ctx context.Context, w *plan.Workload, t record.Tria
 		deadline = max(deadline, x.patience(w))
 	}
 	at := x.table.targets[t.Target]
+	x.stops.caughtUp()
+	neighbour, err := x.besides.start(ctx, w, t.Target)
+	asked := time.Now()
 	tctx, cancel := at.whileServed(ctx, deadline)
 	var out deploy.Outcome
-	err := x.cold.dropHostCache(tctx, w, t.Target)
+	if err == nil {
+		err = x.cold.dropHostCache(tctx, w, t.Target)
+	}
 	var job wire.Job
 	if err == nil {
 		job, err = x.job(tctx, w, t.Target)
@@ -56,9 +62,14 @@ func (x *trialRunner) trial(ctx context.Context, w *plan.Workload, t record.Tria
 			Warmup: t.Warmup(), Show: x.showing.numbers(cellKey{w.Label, t.Target})})
 	}
 	cancel()
+	beside, lacking := x.besides.end(ctx, w, t.Target, neighbour, asked, &out)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	if lacking != nil && (err == nil || at.Agent.Alive()) {
+		err, out.Result.Figures = lacking, record.Figures{}
+	}
+	t.Beside = beside
 	t.Start, t.AgentNS, t.ControllerNS = out.Start, out.Result.ElapsedNS, out.ControllerNS
 	t.RTTNS, t.RTTSpreadNS, t.SetupNS = out.RTTNS, out.RTTSpreadNS, out.SetupNS
 	t.Figures, t.Account, t.Error = out.Result.Figures, out.Account, out.Result.Error
@@ -67,6 +78,9 @@ func (x *trialRunner) trial(ctx context.Context, w *plan.Workload, t record.Tria
 	}
 	t.Warnings = append(t.Warnings, x.cold.doubtCold(w, t.Target)...)
 	t.Warnings = append(t.Warnings, x.supplies.doubts(w, t.Target)...)
+	if beside != nil {
+		t.Warnings = append(t.Warnings, starved(x.stops.caughtUp())...)
+	}
 	if t.Start.IsZero() {
 		t.Start = began
 	}
@@ -89,6 +103,10 @@ func (x *trialRunner) trial(ctx context.Context, w *plan.Workload, t record.Tria
 		c.failures, c.known = 0, true
 		c.seen(t.Work, t.AgentNS)
 		c.expected = (c.expected + time.Since(began) - stopped.total) / 2
+		return nil
+	}
+	if t.Error.Kind == kindNeighbourDied {
+		x.loseNeighbours(&t)
 		return nil
 	}
 	if stopped.times > 0 && x.table.targets[t.Target].Agent.Alive() {

@@ -173,6 +173,11 @@ func (a *simAgent) Run(ctx context.Context, r wire.Run) (deploy.Outcome, error) 
 	}, nil
 }
 
+func (a *simAgent) RunTold(ctx context.Context, r wire.Run, begun func()) (deploy.Outcome, error) {
+	begun()
+	return a.Run(ctx, r)
+}
+
 // memory is a sink that checks that every trial is handed over before the next one starts.
 type memory struct {
 	w      *world
