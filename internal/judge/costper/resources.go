@@ -33,7 +33,7 @@ func resourcesOf(r *verdict.Result, name string, given map[string]map[string]str
 		return out
 	}
 	machine := t
-	if of := lookup(r, t.Of); of != nil {
+	if of := lookup(r, t.Place()); of != nil {
 		machine = of
 	}
 	in := &machine.Inside

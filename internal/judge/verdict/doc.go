@@ -62,6 +62,8 @@
 //     means unequal work for the whole cell.
 //  9. Why (why.go). Where trials have accounts of their time, the ratio of a primary cell is taken apart: the parts of
 //     the time of a unit of work, with an interval for each over the same blocks.
+//     Cells of a target with a neighbour are those of any target; Neighbours (neighbours.go) sets them out as a matrix,
+//     with what the neighbours did themselves.
 //  10. Doubts (doubts.go). Drift of the costs and of the ratio, two modes, few blocks, discarded blocks with the ratio
 //     that they would have given, emulated CPU.
 //  11. Summaries (family.go). The geometric mean of the primary ratios of each family of workloads and target, with an

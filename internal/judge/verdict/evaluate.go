@@ -62,6 +62,7 @@ func Evaluate(in Input) *Result {
 	}
 	r.Groups = maker.grouped()
 	r.Why = maker.why()
+	r.Neighbours = maker.neighbours()
 	r.Families = append(r.Families, fam.summaries()...)
 	r.Costs = e.costs(r)
 	r.Findings = append(r.Findings, (&finder{Input: in, index: x, cells: maker.cells}).findings(r)...)
@@ -134,6 +135,7 @@ func (e *evaluation) targets() []Target {
 		pe := &e.Plan.Targets[i]
 		t := Target{
 			Name: pe.Name, Spec: pe.Text, Of: pe.Of, Baseline: pe.Name == e.Plan.Baseline,
+			Like: pe.Like, Beside: pe.Beside, OnlyNeighbour: len(e.Plan.Beside) > 0 && !e.Plan.Measured(pe.Name),
 			Emulated: e.opened.emulated(pe.Name), ClockOff: e.clocks.ofTargets[pe.Name].off,
 			Warnings: []record.Warning{},
 		}

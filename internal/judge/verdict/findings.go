@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"tare/internal/plan"
 	"tare/internal/record"
 	"tare/internal/unit"
 )
@@ -35,16 +36,21 @@ func damageFindings(e *finder, _ *Result) []Finding {
 func openFindings(e *finder, r *Result) []Finding {
 	var out []Finding
 	at := map[string]int{}
-	for i := range r.Targets {
-		t := &r.Targets[i]
+	add := func(t *Target) {
 		if t.Error == nil || lacksNFSUDP(t) {
-			continue
+			return
 		}
-		if pe, ok := e.Plan.Target(t.Name); ok && pe.IsMount() {
-			if n, dead := at[pe.Of]; dead {
-				out[n].Targets = append(out[n].Targets, t.Name)
-				continue
-			}
+		pe, ok := e.Plan.Target(t.Name)
+		needs := ""
+		switch {
+		case ok && pe.Beside != "":
+			needs = e.neededBy(pe)
+		case ok && pe.IsMount():
+			needs = pe.Of
+		}
+		if n, dead := at[needs]; dead {
+			out[n].Targets = append(out[n].Targets, t.Name)
+			return
 		}
 		at[t.Name] = len(out)
 		out = append(out, Finding{
@@ -53,7 +59,27 @@ func openFindings(e *finder, r *Result) []Finding {
 			Remedy:  "the evidence is in the bundle's console folder; `tare doctor` says what is missing",
 		})
 	}
+	for _, neighbours := range []bool{false, true} { // those with a neighbour need what may stand behind them
+		for i := range r.Targets {
+			if t := &r.Targets[i]; (t.Beside != "") == neighbours {
+				add(t)
+			}
+		}
+	}
 	return out
+}
+
+// neededBy is what a target with a neighbour lacks: the target that it is, or else the place of its neighbour.
+func (e *finder) neededBy(t *plan.Target) string {
+	for i := range e.Environments {
+		if re := &e.Environments[i]; re.Name == t.Like && re.Error != nil {
+			return t.Like
+		}
+	}
+	if n, ok := e.Plan.Neighbour(t.Beside); ok {
+		return n.In[t.Like]
+	}
+	return t.Like
 }
 
 func retryFindings(_ *finder, r *Result) []Finding {
@@ -125,7 +151,7 @@ func emulatedFindings(_ *finder, r *Result) []Finding {
 	var interpreted, others bool
 	for i := range r.Targets {
 		t := &r.Targets[i]
-		if !t.Emulated {
+		if !t.Emulated || t.Beside != "" {
 			continue
 		}
 		f.Targets = append(f.Targets, t.Name)

@@ -25,6 +25,9 @@ const (
 // kindPeer is the failure of work on the network whose other end has ended. The target goes on with other work.
 const kindPeer = "peer-died"
 
+// kindNeighbour is the failure of a target whose neighbour's environment is lost.
+const kindNeighbour = "neighbour-died"
+
 const lostRemedy = "see the evidence in the bundle's console folder, fix the cause and run again"
 
 // withholdLost withholds the verdict of a cell that was given up, or whose environment was lost before its figures

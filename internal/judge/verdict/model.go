@@ -25,6 +25,8 @@ type Result struct {
 	Groups []Grouped `json:"groups,omitempty"`
 	// Why takes the ratios of the primary cells apart whose trials have accounts.
 	Why []Why `json:"why,omitempty"`
+	// Neighbours is the matrix of victims and neighbours, where the plan has neighbours.
+	Neighbours []Neighbour `json:"neighbours,omitempty"`
 }
 
 // Cost is what a call costs in one target, fitted over record sizes: PerCallNS + bytes*PerByteNS, and where the figures
@@ -84,6 +86,11 @@ type Target struct {
 	// Against is the target that this one is compared with where that is not the run's baseline: a mount's environment.
 	Against string `json:"against,omitempty"`
 	Of      string `json:"of,omitempty"` // the environment that a mount is in
+	// Like is the target that this one is, with the neighbour Beside at work. Its facts are that target's.
+	Like   string `json:"like,omitempty"`
+	Beside string `json:"beside,omitempty"`
+	// OnlyNeighbour says that nothing is measured in it: it is there for neighbours.
+	OnlyNeighbour bool `json:"only_neighbour,omitempty"`
 	record.Files
 }
 
@@ -91,7 +98,7 @@ type Target struct {
 func (t *Target) IsMount() bool { return t.Of != "" }
 
 // Place is the name of the environment that the target is or is in.
-func (t *Target) Place() string { return cmp.Or(t.Of, t.Name) }
+func (t *Target) Place() string { return cmp.Or(t.Of, t.Like, t.Name) }
 
 // Cell is one metric of one workload in one candidate, against the baseline.
 //

@@ -27,13 +27,46 @@ func (op *opened) openFailure(target string) *record.Failure {
 func (op *opened) lostTarget(target string) *record.Failure {
 	t := op.last[target]
 	if t == nil || t.Error == nil {
-		return nil
+		return op.lostNeighbour(target)
 	}
 	switch t.Error.Kind {
-	case kindDied, kindTimeout, kindServer:
+	case kindDied, kindTimeout, kindServer, kindNeighbour:
 		return t.Error
 	}
 	return nil
+}
+
+// lostNeighbour returns the failure with which the environment of a target's neighbour left for good; nil if it did
+// not. One trial tells of it, of any of the targets with neighbours there.
+func (op *opened) lostNeighbour(target string) *record.Failure {
+	place := op.placeBeside(target)
+	if place == "" {
+		return nil
+	}
+	for i := range op.plan.Targets {
+		name := op.plan.Targets[i].Name
+		if t := op.last[name]; t != nil && t.Error != nil && t.Error.Kind == kindNeighbour &&
+			op.placeBeside(name) == place {
+			return t.Error
+		}
+	}
+	return nil
+}
+
+// placeBeside is the environment in which the neighbour of a target runs; "" for a target without one.
+func (op *opened) placeBeside(target string) string {
+	e, ok := op.plan.Target(target)
+	if !ok || e.Beside == "" {
+		return ""
+	}
+	n, ok := op.plan.Neighbour(e.Beside)
+	if !ok {
+		return ""
+	}
+	if in, ok := op.plan.Target(n.In[e.Like]); ok {
+		return in.Place()
+	}
+	return ""
 }
 
 // sharesKernel tells whether a target's time is counted by the kernel that counts the controller's. Processes and
@@ -69,7 +102,16 @@ func (op *opened) home(target string) *record.Environment {
 	return nil
 }
 
+// alone is the target that a target with a neighbour is; any other is itself.
+func (op *opened) alone(target string) string {
+	if pe, ok := op.plan.Target(target); ok && pe.Beside != "" {
+		return pe.Like
+	}
+	return target
+}
+
 func (op *opened) emulated(target string) bool {
+	target = op.alone(target)
 	for i := range op.environments {
 		re := &op.environments[i]
 		if re.Name == target && (re.Inside.Emulated || re.Outside.Emulated) {
@@ -97,6 +139,7 @@ func (op *opened) resumptions() int {
 
 // durabilityClass is what is known of a flush in a target: "flushes", "ignores-flushes" or "memory"; "" for unknown.
 func (op *opened) durabilityClass(target string) string {
+	target = op.alone(target)
 	for i := range op.environments {
 		if re := &op.environments[i]; re.Name == target && re.Error == nil && re.Durability != nil {
 			return knownClass(re.Durability)

@@ -13,6 +13,9 @@ func (t *terminal) details() {
 	t.line("")
 	for i := range t.Targets {
 		x := &t.Targets[i]
+		if x.Beside != "" {
+			continue // it is another one of these
+		}
 		f := &x.Inside
 		parts := []string{clean(x.Spec)}
 		for _, s := range []string{f.Distro, f.Kernel, f.Arch, f.CPU, f.Hypervisor, f.WorkFS} {

@@ -39,6 +39,7 @@ func (m *Model) factRows() []factRow {
 	for i := range m.Targets {
 		t := &m.Targets[i]
 		f.set(i, "spec", t.Spec)
+		f.set(i, "neighbour", t.Beside)
 		f.set(i, "opened in", secondsText(t.OpenS))
 		f.set(i, "emulated CPU", boolText(t.Emulated))
 		if t.Error != nil {

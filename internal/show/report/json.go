@@ -63,6 +63,11 @@ func plainResult(r *verdict.Result) *verdict.Result {
 			finite(&x.Points[j].NS)
 		}
 	}
+	c.Neighbours = append([]verdict.Neighbour(nil), r.Neighbours...) // as costs
+	for i := range c.Neighbours {
+		x := &c.Neighbours[i]
+		finite(&x.Ratio, &x.Low, &x.High, &x.Level, &x.Alone, &x.Beside, &x.Covered)
+	}
 	finite(&c.Run.Seconds, &c.Run.Alpha, &c.Run.LookAlpha)
 	return &c
 }

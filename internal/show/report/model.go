@@ -56,11 +56,15 @@ type TextOptions struct {
 // Column is one candidate.
 type Column struct {
 	Target *verdict.Target
+	Title  string // how it is headed, where that is not its Name
 }
 
 // Name is how the column is headed: the candidate, and after a stroke what it is compared with where that is not the
 // run's baseline.
 func (c *Column) Name() string {
+	if c.Title != "" {
+		return c.Title
+	}
 	if c.Target.Against != "" {
 		return c.Target.Name + "/" + c.Target.Against
 	}
@@ -154,9 +158,9 @@ func NewModel(r *verdict.Result) *Model {
 	column := map[string]int{}
 	for i := range r.Targets {
 		// A baseline alone stands against itself.
-		if t := &r.Targets[i]; !t.Baseline || len(r.Targets) == 1 {
+		if t := &r.Targets[i]; !t.OnlyNeighbour && (!t.Baseline || len(r.Targets) == 1) {
 			column[t.Name] = len(m.Columns)
-			m.Columns = append(m.Columns, Column{t})
+			m.Columns = append(m.Columns, Column{Target: t})
 		}
 	}
 	type rowKey struct{ workload, metric string }

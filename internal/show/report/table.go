@@ -27,8 +27,10 @@ func (t *terminal) table() {
 			continue
 		}
 		t.narrow = narrow
-		if bar := t.barWidth(wide); bar > 0 && !narrow {
-			lines, _ = t.grid(rows, gutter, all, bar)
+		if !narrow && !t.plainTable {
+			if bar := t.barWidth(wide); bar > 0 {
+				lines, _ = t.grid(rows, gutter, all, bar)
+			}
 		}
 		t.lines(lines)
 		return

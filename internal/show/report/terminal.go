@@ -14,15 +14,17 @@ import (
 // terminal is one rendering.
 type terminal struct {
 	*Model
-	out      bytes.Buffer
-	width    int
-	narrow   bool     // intervals are half-widths
-	axis     *logAxis // of the bars; nil where there are none
-	usedSign [signs]bool
-	usedMark [marks]bool
-	margin   float64            // the largest margin behind a "same"
-	pointed  map[[2]string]bool // target and workload that a finding speaks of
-	durable  map[string]*record.Durability
+	out    bytes.Buffer
+	width  int
+	narrow bool // intervals are half-widths
+	// plainTable says that the table has no bars.
+	plainTable bool
+	axis       *logAxis // of the bars; nil where there are none
+	usedSign   [signs]bool
+	usedMark   [marks]bool
+	margin     float64            // the largest margin behind a "same"
+	pointed    map[[2]string]bool // target and workload that a finding speaks of
+	durable    map[string]*record.Durability
 }
 
 // Terminal writes the table with its legend, the findings, and what the reader must know to judge and to repeat it. The
@@ -36,7 +38,7 @@ func Terminal(w io.Writer, m *Model) error {
 	t.width = max(t.width, 20)
 	t.point()
 	t.header()
-	t.table()
+	t.tables()
 	groups := t.groupLines() // first: the legend explains their signs too
 	t.legend()
 	t.flushes()
