@@ -20,18 +20,21 @@ const (
 )
 
 // What a neighbour does is ordinary work of its own environment's agent, in rounds. A first, short round shows that it
-// can, and what it does alone. The next is to last as long as the trial with everything around it, so that mostly no
-// gap between two rounds falls into the trial. It goes on until the trial has ended, and its last round is awaited:
-// work counts that is done.
+// can, and what it does alone. The next is to last longer than the trial with everything around it, so that mostly no
+// gap between two rounds falls into the trial; where one did, the rounds beside that cell become longer. It goes on
+// until the trial has ended, and its last round is awaited: work counts that is done.
 const (
 	firstRound    = 100 * time.Millisecond
-	leastRound    = 200 * time.Millisecond
+	leastRound    = 300 * time.Millisecond
 	longestRound  = time.Minute
-	roundReserve  = 1.25 // of the trial's length
+	leastReserve  = 1.5 // of the trial's length
+	mostReserve   = 8.0
 	lastRoundTime = 2 * time.Second
 	lastRounds    = 4 // so many rounds more a last round may take
-	// leastCovered is the share of a trial's timed part in which its neighbour must have been at work.
+	// leastCovered is the share of a trial's timed part in which its neighbour must have been at work, wellCovered that
+	// below which rounds become longer.
 	leastCovered = 0.5
+	wellCovered  = 0.95
 )
 
 // besides lets neighbours work while trials are timed.
@@ -41,8 +44,9 @@ type besides struct {
 	table *table
 	// patience is how long the first of some work may take.
 	patience func(w *plan.Workload) time.Duration
-	units    map[besideKey]float64     // how long a unit of work takes alone, ns
+	units    map[besideKey]float64     // how long a unit of work took at the least, ns
 	spans    map[cellKey]time.Duration // how long the last trial took with its preparation
+	reserves map[cellKey]float64       // how much longer than that a round is to be
 }
 
 // besideKey names a neighbour where it runs, in an agent that is another one for each opening.
@@ -89,9 +93,10 @@ func (b *besides) start(ctx context.Context, w *plan.Workload, target string) (*
 	if err != nil {
 		return nil, b.started(ctx, n, place, at, err)
 	}
-	work := &atWork{neighbour: n, place: place, agent: at.Agent, begun: make(chan struct{}), done: make(chan struct{}),
-		report: record.Beside{Name: n.Name, In: place, First: first}}
-	work.round = min(max(time.Duration(roundReserve*float64(b.span(w, target))), leastRound), longestRound)
+	work := &atWork{neighbour: n, place: place, agent: at.Agent, key: key, begun: make(chan struct{}),
+		done: make(chan struct{}), report: record.Beside{Name: n.Name, In: place, First: first}}
+	reserve := max(b.reserves[cellKey{w.Label, target}], leastReserve)
+	work.round = min(max(time.Duration(reserve*float64(b.span(w, target))), leastRound), longestRound)
 	run := wire.Run{Job: job, Work: b.within(job, float64(work.round)/b.units[key])}
 	own, stop := context.WithCancel(ctx)
 	work.stop = stop
@@ -130,7 +135,7 @@ func (b *besides) first(ctx context.Context, key besideKey, job wire.Job) (recor
 		if err != nil {
 			return record.Pace{}, err
 		}
-		b.units[key] = float64(got.ElapsedNS) / float64(got.Work)
+		b.pace(key, record.Pace{Work: got.Work, NS: got.ElapsedNS})
 	}
 	work := b.within(job, float64(firstRound)/b.units[key])
 	out, err := key.agent.Run(ctx, wire.Run{Job: job, Work: work})
@@ -140,8 +145,19 @@ func (b *besides) first(ctx context.Context, key besideKey, job wire.Job) (recor
 	if err != nil {
 		return record.Pace{}, err
 	}
-	b.units[key] = float64(out.Result.ElapsedNS) / float64(work)
-	return record.Pace{Work: work, NS: out.Result.ElapsedNS}, nil
+	pace := record.Pace{Work: work, NS: out.Result.ElapsedNS}
+	b.pace(key, pace)
+	return pace, nil
+}
+
+// pace takes a pace of a neighbour into account: the fastest counts, so that no round is too short.
+func (b *besides) pace(key besideKey, p record.Pace) {
+	if p.Work <= 0 || p.NS <= 0 {
+		return
+	}
+	if u := float64(p.NS) / float64(p.Work); b.units[key] <= 0 || u < b.units[key] {
+		b.units[key] = u
+	}
 }
 
 // within is an amount of work that one trial of a kind can do, 1 at the least.
@@ -210,9 +226,16 @@ func (b *besides) end(ctx context.Context, w *plan.Workload, target string, n *a
 	if out.ControllerNS <= 0 {
 		return nil, nil // the trial itself has failed
 	}
-	b.spans[cellKey{w.Label, target}] = took
+	cell := cellKey{w.Label, target}
+	b.spans[cell] = took
+	for _, r := range n.past {
+		b.pace(n.key, r.pace)
+	}
 	begin, end := timed(out)
 	report := n.during(begin, end)
+	if report.Covered < wellCovered {
+		b.reserves[cell] = min(2*max(b.reserves[cell], leastReserve), mostReserve)
+	}
 	switch {
 	case report.During.Work == 0:
 		return nil, b.failed(n.neighbour, n.place, kindNeighbourFailed,
@@ -235,7 +258,8 @@ type atWork struct {
 	neighbour *plan.Neighbour
 	place     string
 	agent     Agent
-	round     time.Duration // how long a round takes if nothing disturbs it
+	key       besideKey
+	round     time.Duration // how long a round takes at the least
 	report    record.Beside
 	begun     chan struct{} // closed when it is at work
 	done      chan struct{} // closed when it has ended

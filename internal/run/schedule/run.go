@@ -97,7 +97,7 @@ func newRunner(c Config, s *stops) *runner {
 		supplies: &supplies{files: c.Files, table: r.table, sent: map[sentFile]bool{}}, showing: newShowing(c.Plan)}
 	r.trials.launcher = c.Launcher
 	r.trials.besides = &besides{plan: c.Plan, kinds: c.Kinds, table: r.table, patience: r.trials.patience,
-		units: map[besideKey]float64{}, spans: map[cellKey]time.Duration{}}
+		units: map[besideKey]float64{}, spans: map[cellKey]time.Duration{}, reserves: map[cellKey]float64{}}
 	r.calibrator = &calibrator{plan: c.Plan, kinds: c.Kinds, table: r.table, budget: r.budget, journal: r.journal,
 		reporter: r.reporter, trials: r.trials, peer: peer}
 	r.environments = &envOpener{plan: c.Plan, opener: c.Opener, table: r.table, journal: r.journal, budget: r.budget,

@@ -113,7 +113,8 @@ func (x *trialRunner) trial(ctx context.Context, w *plan.Workload, t record.Tria
 		return nil // its deadline may have passed meanwhile, which says nothing of the cell
 	}
 	c.failures++
-	if c.failures >= verdict.GivenUp || !at.Agent.Alive() || t.Warmup() || t.Error.Kind == kindServerDied ||
+	warm := t.Warmup() && t.Error.Kind != kindNeighbourFailed // which says nothing of the cell's own work
+	if c.failures >= verdict.GivenUp || !at.Agent.Alive() || warm || t.Error.Kind == kindServerDied ||
 		t.Error.Kind == kindPeerDied {
 		x.giveUp(w, t.Target, c, t.Error)
 	}
