@@ -95,7 +95,7 @@ func (cmd *cardCommand) cards(ctx context.Context, p *plan.Plan, format string, 
 	var all []targetCard
 	for i := range p.Targets {
 		e := &p.Targets[i]
-		if e.IsMount() {
+		if !e.Opens() {
 			continue
 		}
 		dir := filepath.Join(scratch, e.Name)

@@ -26,6 +26,7 @@ func (cp *completer) completions(c *cobra.Command) {
 		"env":            cp.completeEnvironment,
 		"environment":    cp.completeEnvironment,
 		"mount":          cp.completeMount,
+		"beside":         cp.completeBeside,
 		"workload":       cp.completeWorkload,
 		"worth-workload": completeNothing,
 		"baseline":       cp.completeName,

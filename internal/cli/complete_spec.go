@@ -25,7 +25,7 @@ func (cp *completer) completeName(c *cobra.Command, args []string, _ string) ([]
 func (cp *completer) targetNames(c *cobra.Command, args []string, mounts bool) []string {
 	var names []string
 	for _, e := range cp.planned(c, args).Targets {
-		if mounts || !e.IsMount() {
+		if e.Beside == "" && (mounts || !e.IsMount()) {
 			names = append(names, e.Name)
 		}
 	}
@@ -182,6 +182,31 @@ func values(s *env.Setting) []string {
 		}
 	}
 	return out
+}
+
+// completeBeside completes [NAME=]ENVIRONMENT:KIND[:key=value,...].
+func (cp *completer) completeBeside(c *cobra.Command, args []string,
+	typed string) ([]string, cobra.ShellCompDirective) {
+	place, work, ok := strings.Cut(typed, ":")
+	if !ok {
+		var out []string
+		for _, name := range cp.targetNames(c, args, true) {
+			out = append(out, typed[:nameEnd(typed)]+name+":")
+		}
+		return open(out)
+	}
+	var out []string
+	if !strings.Contains(work, ":") {
+		for i := range cp.kinds {
+			out = append(out, described(place+":"+cp.kinds[i].Name, cp.kinds[i].Doc))
+		}
+		return open(out)
+	}
+	words, how := cp.completeWorkload(c, args, work)
+	for _, w := range words {
+		out = append(out, place+":"+w)
+	}
+	return out, how
 }
 
 // completeWorkload completes KIND[:key=value,...].

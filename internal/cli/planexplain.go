@@ -32,16 +32,22 @@ func (x *explanation) write(ctx context.Context) error {
 	available := x.available(ctx)
 	x.heading("Environments")
 	for i := range p.Targets {
-		if e := &p.Targets[i]; !e.IsMount() {
+		if e := &p.Targets[i]; e.Opens() {
 			x.environment(e, available)
 		}
 	}
 	if slices.ContainsFunc(p.Targets, func(e plan.Target) bool { return e.IsMount() }) {
 		x.heading("Mounts")
 		for i := range p.Targets {
-			if e := &p.Targets[i]; e.IsMount() {
+			if e := &p.Targets[i]; e.IsMount() && e.Beside == "" {
 				x.mount(e, available)
 			}
+		}
+	}
+	if len(p.Beside) > 0 {
+		x.heading("Neighbours")
+		for i := range p.Beside {
+			x.neighbour(&p.Beside[i])
 		}
 	}
 	x.heading("Work")
@@ -90,8 +96,11 @@ func (x *explanation) environment(e *plan.Target, here availability) {
 		return // the plan's check has said so
 	}
 	role := ""
-	if e.Name == x.plan.Baseline {
+	switch {
+	case e.Name == x.plan.Baseline:
 		role = " (the baseline)"
+	case len(x.plan.Beside) > 0 && !x.plan.Measured(e.Name):
+		role = " (for neighbours; nothing is measured in it)"
 	}
 	x.at(2, fmt.Sprintf("%s%s: %s: %s", e.Name, role, e.Text, firstSentence(info.Doc)))
 	x.settings(e.Spec, info.Settings)
@@ -168,6 +177,18 @@ func (x *explanation) work(w *plan.Workload) {
 	x.workNeeds(k, w)
 }
 
+// neighbour says what works beside which targets, and where.
+func (x *explanation) neighbour(n *plan.Neighbour) {
+	k, ok := x.kind(n.Kind)
+	if !ok {
+		return
+	}
+	x.at(2, fmt.Sprintf("%s: %s: %s", n.Name, n.Label, firstSentence(k.Doc)))
+	for _, target := range sortedKeys(n.In) {
+		x.at(6, fmt.Sprintf("beside %s it runs in %s, while a trial there is timed", target, n.In[target]))
+	}
+}
+
 func (x *explanation) workNeeds(k *workload.Kind, w *plan.Workload) {
 	if k.NeedsPeer(w.Params) {
 		x.at(6, "over the network, to a process that this run starts on this machine")
@@ -186,7 +207,7 @@ func (x *explanation) comparison() {
 	against := map[string][]string{} // base to its candidates
 	for i := range p.Targets {
 		e := &p.Targets[i]
-		if e.Name == p.Baseline {
+		if e.Name == p.Baseline || len(p.Beside) > 0 && !p.Measured(e.Name) {
 			continue
 		}
 		b := p.Against(e.Name)

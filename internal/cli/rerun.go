@@ -92,7 +92,7 @@ func (cmd *rerunCommand) rerun(ctx context.Context, old *rundiff.Side, f *runFla
 		old.Created.UTC().Format(time.DateTime), p.Seed)
 	for i := range p.Targets {
 		e := &p.Targets[i]
-		if was, ok := old.Plan.Target(e.Name); ok && was.Text != e.Text {
+		if was, ok := old.Plan.Target(e.Name); ok && was.Text != e.Text && e.Beside == "" {
 			lost = append(lost, fmt.Sprintf("%s is %s, and was %s", e.Name, e.Text, was.Text))
 		}
 	}
@@ -147,6 +147,9 @@ func (cmd *rerunCommand) match(ctx context.Context, old *plan.Plan,
 	gone := map[string]bool{}
 	for i := range p.Targets {
 		e := &p.Targets[i]
+		if e.Beside != "" {
+			continue // it goes with what it is, and with where its neighbour runs
+		}
 		why := cmd.cannot(p, e, here, gone)
 		if why == "" {
 			continue
@@ -180,7 +183,9 @@ func replacements(p *plan.Plan, environments []string) (plan.Flags, error) {
 	var f plan.Flags
 	names := []string{}
 	for i := range p.Targets {
-		names = append(names, p.Targets[i].Name)
+		if p.Targets[i].Beside == "" {
+			names = append(names, p.Targets[i].Name)
+		}
 	}
 	for _, text := range environments {
 		name, _, ok := strings.Cut(text, "=")

@@ -78,6 +78,7 @@ added to those of the plan. If all are bare names from the plan, they select fro
     tare run plan.yaml
     tare run -e host -e box=namespace -e 'vm=qemu?accel=tcg&cpus=2&memory=1GiB' -w cpu.prime:max=20000 -w fs.randread:size=64MiB,bs=4KiB -o out
     tare run -e host -e lab=ssh:user@lab -w command:command='make -j2'
+    tare run -e host -e other=local --beside other:cpu.prime:threads=8 -w cpu.prime -w fs.randread
     tare run -e vm=qemu -m vm:9p -m 'vm:loose=9p?cache=loose' -m vm:virtiofs -w fs.smallfiles -w fs.seqread:bs=4KiB..1MiB
     tare run --resume out
 
@@ -92,8 +93,8 @@ added to those of the plan. If all are bare names from the plan, they select fro
 			}
 			defer f.ui.close(c.Context(), cmd.err)
 			if f.resume != "" {
-				for _, name := range []string{"env", "mount", "study", "baseline", "workload", "set", "out", "blocks",
-					"seed", "quick", "full"} {
+				for _, name := range []string{"env", "mount", "beside", "study", "baseline", "workload", "set", "out",
+					"blocks", "seed", "quick", "full"} {
 					if c.Flags().Changed(name) {
 						return usagef("--resume uses the plan and the folder of its bundle; leave --%s out", name)
 					}
@@ -124,6 +125,9 @@ added to those of the plan. If all are bare names from the plan, they select fro
 	fl.StringVar(&f.study, "study", "", "a plan that comes with tare: "+strings.Join(study.Names(), ", "))
 	fl.StringArrayVarP(&f.plan.Mounts, "mount", "m", nil,
 		"a folder in an environment: ENVIRONMENT:NAME[=KIND[:ARG][?key=value&...]] (repeatable)")
+	fl.StringArrayVar(&f.plan.Beside, "beside", nil,
+		"a neighbour: work in another environment while trials are timed: [NAME=]ENVIRONMENT:KIND[:key=value,...] "+
+			"(repeatable)")
 	fl.BoolVar(&f.idle, "idle-cost", false,
 		"measure what each environment costs the host while it does nothing (5 s each)")
 	fl.BoolVar(&f.flushes, "durability", false,
@@ -447,12 +451,18 @@ func (cat *catalog) forecast(w io.Writer, p *plan.Plan, say bool) {
 	names := []string{}
 	for _, e := range p.Targets {
 		n := e.Name
+		if e.Beside != "" || len(p.Beside) > 0 && !p.Measured(n) {
+			continue // told with the neighbours
+		}
 		if n == p.Baseline {
 			n += " (baseline)"
 		}
 		names = append(names, n)
 	}
 	fmt.Fprintf(w, "targets    %s\n", strings.Join(names, ", "))
+	if len(p.Beside) > 0 {
+		fmt.Fprintf(w, "neighbours %s\n", strings.TrimSpace(wrap(neighbours(p), 11, 100)))
+	}
 	labels := []string{}
 	for _, wl := range p.Workloads {
 		labels = append(labels, wl.Label)
@@ -489,6 +499,26 @@ func (cat *catalog) forecast(w io.Writer, p *plan.Plan, say bool) {
 			schedule.LongBlock, 11, 100)))
 	}
 	fmt.Fprintf(w, "seed       %d\n\n", p.Seed)
+}
+
+// neighbours says what works beside which targets, and where.
+func neighbours(p *plan.Plan) string {
+	var all []string
+	for i := range p.Beside {
+		n := &p.Beside[i]
+		text := n.Name
+		if n.Label != n.Name {
+			text += " (" + n.Label + ")"
+		}
+		var pairs []string
+		for j := range p.Targets { // in the plan's order
+			if place := n.In[p.Targets[j].Name]; place != "" {
+				pairs = append(pairs, p.Targets[j].Name+" in "+place)
+			}
+		}
+		all = append(all, text+" beside "+strings.Join(pairs, ", "))
+	}
+	return strings.Join(all, "; ")
 }
 
 func joinInts(n []int) string {

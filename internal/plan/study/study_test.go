@@ -244,6 +244,38 @@ func TestDisksOnEachMount(t *testing.T) {
 	}
 }
 
+// TestNeighboursOfEachKind: each kind of environment has the same neighbours, in others of its kind, and is compared
+// with itself alone; where its driver has a limit, one neighbour has it.
+func TestNeighboursOfEachKind(t *testing.T) {
+	s, _ := study.Lookup("neighbours")
+	p := parse(t, s)
+	victims := map[string]int{}
+	for i := range p.Targets {
+		e := &p.Targets[i]
+		if e.Beside == "" {
+			continue
+		}
+		victims[e.Like]++
+		n, _ := p.Neighbour(e.Beside)
+		place, ok := p.Target(n.In[e.Like])
+		if !ok || place.Spec.Driver != e.Spec.Driver || p.Measured(place.Name) || p.Against(e.Name) != e.Like {
+			t.Errorf("%s has its neighbour in %+v and is compared with %s", e.Name, place, p.Against(e.Name))
+		}
+		limited := len(place.Spec.Settings) > len(e.Spec.Settings)
+		if limited != strings.HasSuffix(n.Name, "-limited") {
+			t.Errorf("%s: %s", e.Name, place.Text)
+		}
+	}
+	if len(victims) != 5 || len(p.Beside) != 5 {
+		t.Errorf("victims %v, %d neighbours", victims, len(p.Beside))
+	}
+	for v, n := range victims {
+		if n != 5 {
+			t.Errorf("%s has %d neighbours", v, n)
+		}
+	}
+}
+
 // TestStudiesGoOnWithWhatIsHere: a study is a plan also where most of what it names is missing, and says what it leaves
 // out.
 func TestStudiesGoOnWithWhatIsHere(t *testing.T) {
@@ -268,9 +300,18 @@ func TestStudiesGoOnWithWhatIsHere(t *testing.T) {
 				t.Errorf("%s, %s: %v", name, s.Name, err)
 				continue
 			}
-			if len(p.Targets)+len(out) != len(full.Targets) {
-				t.Errorf("%s, %s: %d of %d targets are there and %d left out", name, s.Name, len(p.Targets),
-					len(full.Targets), len(out))
+			// Those with a neighbour follow from the others.
+			alone := func(p *plan.Plan) (n int) {
+				for i := range p.Targets {
+					if p.Targets[i].Beside == "" {
+						n++
+					}
+				}
+				return n
+			}
+			if alone(p)+len(out) != alone(full) {
+				t.Errorf("%s, %s: %d of %d targets are there and %d left out", name, s.Name, alone(p), alone(full),
+					len(out))
 			}
 			for _, e := range p.Targets {
 				if slices.Contains(out, e.Against) {
