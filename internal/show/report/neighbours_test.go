@@ -75,7 +75,8 @@ func TestNeighboursHaveAMatrix(t *testing.T) {
 // TestNeighboursInOtherForms: columns like any other, but for what nothing is measured in; the matrix in JSON.
 func TestNeighboursInOtherForms(t *testing.T) {
 	m := NewModel(noisyScene())
-	if out := string(render(t, Markdown, m)); !strings.Contains(out, "box+hog/box") || strings.Contains(out, "| other/") {
+	out := string(render(t, Markdown, m))
+	if !strings.Contains(out, "box+hog/box") || strings.Contains(out, "| other/") {
 		t.Error(out)
 	}
 	if n := len(m.Columns); n != 4 {
