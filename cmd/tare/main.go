@@ -12,6 +12,7 @@ import (
 	"tare/internal/measure/workload/web"
 	"tare/internal/sys/http2/frames"
 	"tare/internal/sys/sql/secure"
+	"tare/internal/sys/trace"
 )
 
 func main() {
@@ -22,6 +23,9 @@ func main() {
 		sql.Secure, web.Secure, web.Resolve = secure.For, secure.HTTP, net.DefaultResolver.LookupNetIP
 		web.UseHTTP2(frames.Library{})
 		os.Exit(agent.Main(os.Args, os.Stdin, os.Stdout, os.Stderr))
+	}
+	if trace.IsRole(os.Args) {
+		os.Exit(trace.Main(os.Stdin, os.Stdout))
 	}
 	os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }

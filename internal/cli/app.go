@@ -149,6 +149,7 @@ Try "tare run" to measure what this machine has, or "tare doctor" to see what it
 		(&stackCommand{app: a}).command(), (&sweepCommand{app: a}).command(), (&planCommand{app: a}).command(),
 		(&abCommand{app: a}).command(), (&pullCommand{app: a}).command(),
 		(&galleryCommand{app: a}).command(),
+		(&whyCommand{app: a}).command(),
 		(&manCommand{app: a}).command(), (&completionCommand{app: a}).command(),
 	)
 	root.CompletionOptions.DisableDefaultCmd = true

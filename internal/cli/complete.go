@@ -12,6 +12,7 @@ import (
 	"tare/internal/measure/dbserver"
 	"tare/internal/plan"
 	"tare/internal/plan/study"
+	"tare/internal/run/tracing"
 	"tare/internal/sys/sql"
 )
 
@@ -36,6 +37,7 @@ func (cp *completer) completions(c *cobra.Command) {
 		},
 		"resume":  completeFolder,
 		"format":  completeFormat,
+		"by":      fixed(tracing.Ways()...),
 		"fail-on": fixed(failIgnores, failWeakens),
 		"server":  fixed(string(dbserver.MariaDB), string(dbserver.MySQL), string(dbserver.PostgreSQL)),
 		"tls":     fixed(sql.TLSOff, sql.TLSRequire, sql.TLSVerify),
@@ -127,7 +129,7 @@ func completeFormat(c *cobra.Command, _ []string, _ string) ([]string, cobra.She
 		return done(formats())
 	case "compare":
 		return done(comparisonFormats())
-	case "list":
+	case "list", "why":
 		return done([]string{"text", "json"})
 	}
 	return nil, cobra.ShellCompDirectiveDefault

@@ -338,11 +338,26 @@ func (x *execution) carryOut(ctx context.Context) (err error) {
 }
 
 // execute runs the plan with a display and everything made for it removed afterwards.
-func (x *execution) execute(ctx context.Context) (*verdict.Result, []record.Trial, error) {
+func (x *execution) execute(ctx context.Context) (result *verdict.Result, trials []record.Trial, err error) {
+	err = x.equip(ctx, func(c schedule.Config) (err error) {
+		c.Sink, c.Evidence, c.Inject = x.writer, x.writer, x.inject
+		if x.prior != nil {
+			c.Prior, c.PriorTargets = x.trials, x.prior.Environments
+			c.Header.Seconds = x.prior.Manifest.Seconds
+		}
+		x.flags.ui.attach(&c, x.dir)
+		result, trials, err = schedule.Run(ctx, c)
+		return err
+	})
+	return result, trials, err
+}
+
+// equip makes what a run needs beside its plan, has it used, and removes it.
+func (x *execution) equip(ctx context.Context, use func(schedule.Config) error) error {
 	x.holding("the running trial is dropped, everything made for the run is removed")
 	scratch, release, err := leftover.New(x.scratchBase(), x.runID)
 	if err != nil {
-		return nil, nil, fmt.Errorf("make the run's private directory: %w", err)
+		return fmt.Errorf("make the run's private directory: %w", err)
 	}
 	defer release()
 	agents := deploy.NewStore(filepath.Join(scratch, "agents"))
@@ -354,10 +369,10 @@ func (x *execution) execute(ctx context.Context) (*verdict.Result, []record.Tria
 	files := supply.New(filepath.Join(scratch, "files"))
 	defer files.Close()
 	if err := files.Prepare(ctx, x.plan, x.sayLog); err != nil {
-		return nil, nil, err
+		return err
 	}
 	if err := files.Same(ctx, x.plan, x.trials); err != nil { // there are some if the run is resumed
-		return nil, nil, usageError{err}
+		return usageError{err}
 	}
 
 	show := x.display(ctx)
@@ -367,17 +382,12 @@ func (x *execution) execute(ctx context.Context) (*verdict.Result, []record.Tria
 		Flushes: verdict.Flushes(x.plan) || x.flags != nil && x.flags.flushes,
 		Peer:    func(environment string) bool { return schedule.NeedsPeer(x.plan, x.kind, environment) }}
 	c := schedule.Config{
-		Plan: x.plan, Kinds: x.kind, Sink: x.writer, Evidence: x.writer, Quiet: schedule.NewQuietHost(), Peer: peer,
+		Plan: x.plan, Kinds: x.kind, Quiet: schedule.NewQuietHost(), Peer: peer,
 		Files: files, Opener: x.recorded(drivers), Launcher: drivers,
 		Header: verdict.Run{ID: x.runID, Version: version.Version, Build: version.Build},
-		Inject: x.inject, Events: show.event, Log: x.log,
+		Events: show.event, Log: x.log,
 	}
-	if x.prior != nil {
-		c.Prior, c.PriorTargets = x.trials, x.prior.Environments
-		c.Header.Seconds = x.prior.Manifest.Seconds
-	}
-	x.flags.ui.attach(&c, x.dir)
-	return schedule.Run(ctx, c)
+	return use(c)
 }
 
 // sayLog reports the account of a log.

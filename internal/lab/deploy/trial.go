@@ -76,9 +76,22 @@ func (s *Conn) RunTold(ctx context.Context, run wire.Run, begun func()) (Outcome
 	return o, nil
 }
 
+// markKey is the key of what OnMark puts into a context.
+type markKey struct{}
+
+// OnMark returns a context for Run that has mark called when the timed part begins, and when it has ended, as soon as
+// the agent's word for it arrives. mark must be quick.
+func OnMark(ctx context.Context, mark func(begins bool)) context.Context {
+	return context.WithValue(ctx, markKey{}, mark)
+}
+
 // follow reads the frames of a trial up to its result.
 func (s *Conn) follow(ctx context.Context, o *Outcome, begun func()) (begin, end int64, err error) {
 	var samples map[string][]float64
+	mark, _ := ctx.Value(markKey{}).(func(begins bool))
+	if mark == nil {
+		mark = func(bool) {}
+	}
 	for {
 		a, err := s.next(ctx)
 		if err != nil {
@@ -91,8 +104,10 @@ func (s *Conn) follow(ctx context.Context, o *Outcome, begun func()) (begin, end
 		case t == wire.TypeBegin && begin == 0:
 			begin = a.at
 			begun()
+			mark(true)
 		case t == wire.TypeEnd && begin != 0 && end == 0:
 			end = a.at
+			mark(false)
 		case t == wire.TypeSamples:
 			name, values, err := wire.UnpackSamples(a.frame.Payload)
 			if err != nil {

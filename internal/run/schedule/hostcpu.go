@@ -43,6 +43,22 @@ func hostThreads(opened env.Env) func() (map[proc.Thread]time.Duration, error) {
 	}
 }
 
+// hostProcesses lists the processes of this machine that work for an environment all the time. Threads of the kernel
+// make no system calls, so they are of no interest to whom lists processes.
+func hostProcesses(opened env.Env) func() []int {
+	own, ok := opened.(env.HostProcesses)
+	if !ok {
+		return nil
+	}
+	return func() []int {
+		all := own.Processes()
+		if s, ok := opened.(env.HostServers); ok {
+			all = append(slices.Clone(all), s.Servers()...)
+		}
+		return all
+	}
+}
+
 // hostWatch watches what works for an environment on this machine during a trial.
 type hostWatch struct {
 	read   func() (map[proc.Thread]time.Duration, error)

@@ -116,7 +116,7 @@ func (d *Drivers) Open(ctx context.Context, e *plan.Target, mounts []*plan.Targe
 			t.Unreached = nil
 		}
 	}
-	t.HostThreads = hostThreads(opened)
+	t.HostThreads, t.HostProcesses = hostThreads(opened), hostProcesses(opened)
 	if c, ok := opened.(env.HostCacher); ok {
 		t.DropHostCache = c.DropHostCaches
 	}

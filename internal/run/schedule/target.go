@@ -37,6 +37,9 @@ type Target struct {
 	PeerAt    netpeer.Place // where the run's peer is to listen for it; without an address, on the loopback
 	// HostThreads are the CPU times of what works for the environment on this machine; nil if that is not known.
 	HostThreads func() (map[proc.Thread]time.Duration, error)
+	// HostProcesses are the processes of this machine that work for the environment all the time, such as its
+	// hypervisor and the servers of its mounts; nil if there are none.
+	HostProcesses func() []int
 	// Served is the folder that it is, by which its server is watched; nil for an environment.
 	Served *env.Mounted
 	Record record.Environment

@@ -1,0 +1,265 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tare/internal/judge/calldiff"
+	"tare/internal/judge/verdict"
+	"tare/internal/measure/workload"
+	"tare/internal/plan"
+	"tare/internal/record"
+	"tare/internal/run/schedule"
+	"tare/internal/run/supply"
+	"tare/internal/run/tracing"
+	"tare/internal/show/report"
+	"tare/internal/suggest"
+	"tare/internal/unit"
+)
+
+// whyCommand is `tare why`.
+type whyCommand struct {
+	*app
+	environments []string
+	rounds       int
+	by           string
+	format, file string
+	all, quiet   bool
+}
+
+const (
+	defaultRounds = 5
+	mostRounds    = 100
+)
+
+func (cmd *whyCommand) command() *cobra.Command {
+	c := &cobra.Command{
+		Use: "why BUNDLE [CELL]", Short: "Repeat a few trials of one cell with tracing, and say which calls differ",
+		Long: `Repeat a few trials of one cell and of its baseline, in turn, each also with tracing on. Then say which system calls (how
+many, how long, how many bytes, which errors), page faults, waits and sleeps make the difference, for each unit of work.
+
+CELL is TARGET,WORKLOAD as the report has them; one of the two is enough. Without it, it is the cell with the largest
+difference that was shown. The work is the bundle's, and nothing is written to the bundle.
+
+Tracing is by programs in the kernel (BPF; root), else by stopping the work at each call (ptrace), which tells no times.
+Of a virtual machine, only what serves it on this machine is seen. Linux only.
+
+    tare why out
+    tare why out box
+    tare why out 'box,fs.randread size=64MiB' --rounds 9`,
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(c *cobra.Command, args []string) error { return cmd.why(c.Context(), args) },
+	}
+	fl := c.Flags()
+	fl.StringArrayVarP(&cmd.environments, "environment", "e", nil,
+		"use this spec for the environment of that name: NAME=DRIVER[:ARG][?key=value&...] (repeatable)")
+	fl.IntVar(&cmd.rounds, "rounds", defaultRounds, "how often each side is traced, 2 to 100")
+	fl.StringVar(&cmd.by, "by", tracing.Auto, "how to trace: "+oneOf(tracing.Ways()))
+	fl.StringVar(&cmd.format, "format", "text", "text or json")
+	fl.StringVarP(&cmd.file, "out", "o", "", "write to this file; - is standard output [-]")
+	fl.BoolVar(&cmd.all, "all", false, "show every call, not only those that differ most")
+	fl.BoolVarP(&cmd.quiet, "quiet", "q", false, "no progress; only the result")
+	return c
+}
+
+func (cmd *whyCommand) why(ctx context.Context, args []string) error {
+	switch {
+	case cmd.rounds < 2 || cmd.rounds > mostRounds:
+		return usagef("--rounds is 2 to %d, not %d", mostRounds, cmd.rounds)
+	case !slices.Contains(tracing.Ways(), cmd.by):
+		return usagef("--by is %s, not %q%s", oneOf(tracing.Ways()), cmd.by, suggest.DidYouMean(cmd.by, tracing.Ways()))
+	case cmd.format != "text" && cmd.format != "json":
+		return usagef("--format is text or json, not %q%s", cmd.format,
+			suggest.DidYouMean(cmd.format, []string{"text", "json"}))
+	}
+	b, err := cmd.load(args[0])
+	if err != nil {
+		return err
+	}
+	cmd.complain(b)
+	if err := noSelftest(b.Bundle, b.trials, args[0], "traced"); err != nil {
+		return err
+	}
+	if b.Plan.Once() {
+		return usagef("the worktrees that this result is of are removed; call tare ab --git again")
+	}
+	cell, note, err := chooseCell(b.result, args[1:])
+	if err != nil {
+		return err
+	}
+	p, err := cmd.planFor(ctx, b, cell)
+	if err != nil {
+		return err
+	}
+	tracer, err := tracing.Open(ctx, cmd.by)
+	if err != nil {
+		return fmt.Errorf("system calls cannot be traced here: %w", err)
+	}
+	defer tracer.Close()
+	if !cmd.quiet {
+		fmt.Fprintf(cmd.err, "cell       %s\n", printableLine(cellText(cell)))
+		if note != "" {
+			fmt.Fprintf(cmd.err, "           %s\n", printableLine(note))
+		}
+	}
+	in, err := cmd.trace(ctx, p, cell, tracer)
+	if err != nil {
+		return err
+	}
+	return cmd.tellWhy(calldiff.Explain(in))
+}
+
+// tellWhy writes the explanation.
+func (cmd *whyCommand) tellWhy(e *calldiff.Explanation) error {
+	render := func(w io.Writer) error {
+		if cmd.format == "json" {
+			j := json.NewEncoder(w)
+			j.SetIndent("", "  ")
+			return j.Encode(e)
+		}
+		return calldiff.Text(w, e, calldiff.Options{Width: cmd.width(100), Wrap: report.Wrap, All: cmd.all})
+	}
+	if cmd.file == "" || cmd.file == "-" {
+		return render(cmd.out)
+	}
+	return writeWhole(cmd.file, render)
+}
+
+// cellText is a cell as the command line takes it, with its ratio.
+func cellText(c *verdict.Cell) string {
+	return fmt.Sprintf("%s,%s: %s of %s, %s", c.Target, c.Workload, unit.Number(c.Ratio.Center), c.Baseline, c.Verdict)
+}
+
+// chooseCell finds the cell that is meant; without a word, the one with the largest difference that was shown. note is
+// what the user should know of the choice.
+func chooseCell(r *verdict.Result, words []string) (cell *verdict.Cell, note string, err error) {
+	var all []*verdict.Cell
+	for i := range r.Cells {
+		if c := &r.Cells[i]; c.Primary && c.Target != c.Baseline {
+			all = append(all, c)
+		}
+	}
+	if len(all) == 0 {
+		return nil, "", usagef("the bundle has no cell that is compared with a baseline")
+	}
+	fits := all
+	if len(words) > 0 {
+		fits = slices.DeleteFunc(slices.Clone(all), func(c *verdict.Cell) bool { return !isCell(c, words[0]) })
+	}
+	if len(fits) == 0 {
+		var list strings.Builder
+		for _, c := range all {
+			fmt.Fprintf(&list, "\n    %s,%s", printableLine(c.Target), printableLine(c.Workload))
+		}
+		return nil, "", usagef("there is no cell %q; there are:%s", words[0], list.String())
+	}
+	size := func(c *verdict.Cell) float64 {
+		if !(c.Ratio.Center > 0) {
+			return -1
+		}
+		return math.Abs(math.Log(c.Ratio.Center))
+	}
+	shown := slices.DeleteFunc(slices.Clone(fits), func(c *verdict.Cell) bool { return c.Verdict != record.Different })
+	if len(shown) > 0 {
+		fits = shown
+	} else {
+		note = "no difference was shown there, so what follows may be chance"
+	}
+	cell = slices.MaxFunc(fits, func(a, b *verdict.Cell) int { return cmp.Compare(size(a), size(b)) })
+	return cell, note, nil
+}
+
+// isCell tells whether a word names a cell: TARGET,WORKLOAD, or one of them. A workload of one kind may be named by it.
+func isCell(c *verdict.Cell, word string) bool {
+	return word == c.Target || word == c.Workload || word == c.Kind || word == c.Target+","+c.Workload ||
+		word == c.Target+","+c.Kind
+}
+
+// planFor is the bundle's plan with this cell only.
+func (cmd *whyCommand) planFor(ctx context.Context, b *loaded, c *verdict.Cell) (*plan.Plan, error) {
+	w, ok := b.Plan.Workload(c.Workload)
+	if !ok {
+		return nil, fmt.Errorf("the bundle's plan has no workload %s", c.Workload)
+	}
+	keep := map[string]bool{c.Target: true, c.Baseline: true}
+	if to := w.Params[workload.ToParam]; to != "" { // the other end is there
+		keep[to] = true
+	}
+	gone, without := map[string]bool{}, map[string]bool{}
+	for _, t := range b.Plan.Targets {
+		if keep[t.Name] && t.Of != "" {
+			keep[t.Of] = true
+		}
+	}
+	for _, t := range b.Plan.Targets {
+		gone[t.Name] = !keep[t.Name]
+	}
+	for _, other := range b.Plan.Workloads {
+		without[other.Label] = other.Label != c.Workload
+	}
+	maps.DeleteFunc(gone, func(_ string, is bool) bool { return !is })
+	p := b.Plan.Without(gone, without)
+	if len(p.Workloads) != 1 {
+		return nil, fmt.Errorf("%s is not compared in %s", c.Workload, c.Target)
+	}
+	p.Baseline, p.Budget, p.Sessions, p.Cards = c.Baseline, 0, 1, false
+	p.Workloads[0].Baseline, p.Workloads[0].Targets = "", []string{c.Baseline, c.Target}
+	p, lost, err := (&rerunCommand{app: cmd.app}).match(ctx, p, cmd.environments)
+	if err != nil {
+		return nil, err
+	}
+	if len(lost) > 0 {
+		return nil, fmt.Errorf("the cell cannot be repeated here: %s", strings.Join(lost, "; "))
+	}
+	if err := supply.Check(p); err != nil {
+		return nil, usageError{err}
+	}
+	return p, nil
+}
+
+// trace repeats the trials.
+func (cmd *whyCommand) trace(ctx context.Context, p *plan.Plan, c *verdict.Cell,
+	tracer *tracing.Tracer) (*calldiff.Input, error) {
+	x := &execution{app: cmd.app, plan: p, runID: newRunID(), flags: &runFlags{quiet: true}}
+	var res *schedule.AgainResult
+	began := time.Now()
+	err := x.equip(ctx, func(config schedule.Config) (err error) {
+		res, err = schedule.RunAgain(ctx, config, schedule.Again{Workload: c.Workload, Target: c.Target,
+			Baseline: c.Baseline, Rounds: cmd.rounds, Tracer: tracer, Begins: func(round int) {
+				if !cmd.quiet {
+					fmt.Fprintf(cmd.err, "round      %d of %d, after %s\n", round, cmd.rounds, seconds(time.Since(began)))
+				}
+			}})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	in := &calldiff.Input{Workload: c.Workload, Kind: c.Kind, Unit: "unit of work", Ratio: c.Ratio.Center,
+		Way: tracer.Way, Lost: tracer.Lost, Baseline: sideOf(res, c.Baseline), Target: sideOf(res, c.Target)}
+	if k, ok := cmd.kind(c.Kind); ok && k.WorkUnit != "" {
+		in.Unit = k.WorkUnit
+	}
+	return in, nil
+}
+
+func sideOf(res *schedule.AgainResult, target string) calldiff.Side {
+	s := calldiff.Side{Name: target, Inside: res.Inside[target], Serving: res.Serving[target], Lost: res.Lost[target]}
+	for i := range res.Trials {
+		if t := &res.Trials[i]; t.Target == target {
+			s.Trials = append(s.Trials, calldiff.Trial{Round: t.Round, Work: t.Record.Work, ElapsedNS: t.Record.AgentNS,
+				Trace: t.Trace})
+		}
+	}
+	return s
+}

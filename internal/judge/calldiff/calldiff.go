@@ -1,0 +1,422 @@
+// Package calldiff says which system calls, page faults and sleeps make the difference between two targets, from traces
+// of the same work in both. It is pure: the same trials always give the same answer.
+//
+// All figures are for each unit of work: sums over the trials divided by the sums of their work, so that parts add up.
+// The time that is divided is the busy time of all threads that do the work: on a processor, ready to run, or asleep in
+// a call that does something. Being asleep in a call that is for waiting (a futex, a poll, the end of a child) is told
+// beside it: while one thread waits so, another one does the work, or nobody does.
+//
+// A part's difference is shown only if it has the same sign in every round. With five rounds that happens by chance to
+// one part in sixteen, so this is for finding out where to look, not a verdict.
+package calldiff
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+
+	"tare/internal/sys/trace"
+)
+
+// Trial is a repeated trial.
+type Trial struct {
+	Round     int
+	Work      int64 // units
+	ElapsedNS int64
+	Trace     *trace.Trace // nil: it was not traced
+}
+
+// Side are a target's trials.
+type Side struct {
+	Name   string
+	Trials []Trial
+	// Inside says that the processes that do the work were traced; else only what serves them on this machine was.
+	Inside bool
+	// Serving are the names of what serves it on this machine.
+	Serving []string
+	// Lost says why nothing was traced; "" if something was.
+	Lost string
+}
+
+// Input is what an explanation is made of.
+type Input struct {
+	Workload, Kind, Unit string // the label; the kind; the name of a unit of work
+	Ratio                float64
+	Way, Lost            string // how it was traced, and what is lost by that
+	Baseline, Target     Side
+}
+
+// Schema is the version of the JSON form.
+const Schema = 1
+
+// Explanation is what makes the difference. Its JSON form is for scripts.
+type Explanation struct {
+	Schema   int     `json:"schema"`
+	Workload string  `json:"workload"`
+	Unit     string  `json:"unit"`
+	Baseline string  `json:"baseline"`
+	Target   string  `json:"target"`
+	Ratio    float64 `json:"ratio"`  // of the bundle's measured trials
+	Again    float64 `json:"again"`  // of the trials of this session that were not traced; 0 unknown
+	Way      string  `json:"way"`    // "bpf" or "ptrace"
+	Rounds   int     `json:"rounds"` // traced trials on each side
+	// Slowdown is how many times as long the trials took that were traced, by target.
+	Slowdown map[string]float64 `json:"slowdown"`
+	// Busy is the time of the threads for a unit of work, in ns: the parts add up to it. 0 where times are not told.
+	BaseNS   float64 `json:"base_ns"`
+	TargetNS float64 `json:"target_ns"`
+	Timed    bool    `json:"timed"`
+	Parts    []Part  `json:"parts"`
+	Waits    []Wait  `json:"waits,omitempty"`
+	// Counts are context switches and page faults.
+	Counts []Count `json:"counts,omitempty"`
+	// Serving are the calls, in the target's and the baseline's name, of what serves it on this machine.
+	Serving []Served `json:"serving,omitempty"`
+	Stacks  []Place  `json:"stacks,omitempty"`
+	// Found are the findings in words, the most important first.
+	Found []string `json:"found"`
+	// Lost says what could not be traced, and why.
+	Lost []string `json:"lost,omitempty"`
+}
+
+// NoCall is the name of the part outside of system calls.
+const NoCall = "user code and page faults"
+
+// Part is a system call, or what is outside of all, for each unit of work.
+type Part struct {
+	Name   string  `json:"name"`
+	Base   Figures `json:"base"`
+	Target Figures `json:"target"`
+	// Extra is the target's time less the baseline's, in ns, and Share what part of the whole difference that is; where
+	// times are not told, Share is that of the difference in calls.
+	Extra float64 `json:"extra_ns"`
+	Share float64 `json:"share"`
+	Shown bool    `json:"shown"` // the difference has the same sign in every round
+	calls bool
+}
+
+// More is how many more calls the target makes for a unit of work.
+func (p *Part) More() float64 { return p.Target.Count - p.Base.Count }
+
+// Figures are those of one side, for each unit of work.
+type Figures struct {
+	Count  float64 `json:"count"`
+	NS     float64 `json:"ns"`
+	Bytes  float64 `json:"bytes"`
+	Errors float64 `json:"errors"`
+	// Errnos are the failures by their error.
+	Errnos map[string]float64 `json:"errnos,omitempty"`
+}
+
+// Wait is the time asleep in a call that is for waiting, in ns for each unit of work.
+type Wait struct {
+	Name   string  `json:"name"`
+	Base   float64 `json:"base_ns"`
+	Target float64 `json:"target_ns"`
+	Shown  bool    `json:"shown"`
+}
+
+// Count is a number of events for each unit of work.
+type Count struct {
+	Name   string  `json:"name"`
+	Base   float64 `json:"base"`
+	Target float64 `json:"target"`
+	Shown  bool    `json:"shown"`
+}
+
+// Served is a call of what serves a target, for each unit of work.
+type Served struct {
+	For   string  `json:"for"` // the target
+	Name  string  `json:"name"`
+	Count float64 `json:"count"`
+	NS    float64 `json:"ns"`
+	Bytes float64 `json:"bytes"`
+}
+
+// Place is where in the kernel the work slept, in ns for each unit of work.
+type Place struct {
+	Call   string   `json:"call"`
+	Frames []string `json:"frames"`
+	Base   float64  `json:"base_ns"`
+	Target float64  `json:"target_ns"`
+}
+
+// side is a Side summed up.
+type side struct {
+	*Side
+	sum    *trace.Trace
+	work   float64           // of the traced trials
+	rounds map[int]*oneRound // traced
+}
+
+type oneRound struct {
+	*trace.Trace
+	work float64
+}
+
+// Explain makes the explanation.
+func Explain(in *Input) *Explanation {
+	e := &Explanation{Schema: Schema, Workload: in.Workload, Unit: in.Unit, Baseline: in.Baseline.Name,
+		Target: in.Target.Name, Ratio: in.Ratio, Way: in.Way, Slowdown: map[string]float64{}, Parts: []Part{},
+		Found: []string{}}
+	base, target := sumUp(&in.Baseline), sumUp(&in.Target)
+	e.Rounds = min(len(base.rounds), len(target.rounds))
+	if e.Rounds == 0 {
+		e.Rounds = max(len(base.rounds), len(target.rounds))
+	}
+	b, t := pace(&in.Baseline, false), pace(&in.Target, false)
+	if b > 0 && t > 0 {
+		e.Again = t / b
+	}
+	for _, s := range []*Side{&in.Baseline, &in.Target} {
+		if plain, traced := pace(s, false), pace(s, true); plain > 0 && traced > 0 {
+			e.Slowdown[s.Name] = traced / plain
+		}
+	}
+	e.lost(in, base, target)
+	if inside(base) && inside(target) {
+		e.Timed = base.sum.Timed && target.sum.Timed
+		e.parts(base, target)
+		e.waits(base, target)
+		e.counts(base, target)
+		e.places(base, target)
+	}
+	e.serving(base)
+	e.serving(target)
+	e.find(in)
+	return e
+}
+
+func inside(s *side) bool { return s.Inside && s.sum != nil && s.work > 0 }
+
+func sumUp(s *Side) *side {
+	out := &side{Side: s, rounds: map[int]*oneRound{}}
+	var all []*trace.Trace
+	for i := range s.Trials {
+		if t := &s.Trials[i]; t.Trace != nil && t.Work > 0 && (t.Trace.Seen || !s.Inside) {
+			all = append(all, t.Trace)
+			out.work += float64(t.Work)
+			out.rounds[t.Round] = &oneRound{t.Trace, float64(t.Work)}
+		}
+	}
+	if len(all) > 0 {
+		out.sum = trace.Sum(all)
+	}
+	return out
+}
+
+// pace is the median time of a unit of work, in ns; 0 without trials.
+func pace(s *Side, traced bool) float64 {
+	var all []float64
+	for i := range s.Trials {
+		if t := &s.Trials[i]; (t.Trace != nil) == traced && t.Work > 0 && t.ElapsedNS > 0 {
+			all = append(all, float64(t.ElapsedNS)/float64(t.Work))
+		}
+	}
+	if len(all) == 0 {
+		return 0
+	}
+	slices.Sort(all)
+	return (all[(len(all)-1)/2] + all[len(all)/2]) / 2
+}
+
+// sameSign tells whether a figure of the target less the baseline's has the same sign in every round that both have.
+func sameSign(base, target *side, figure func(*trace.Trace) float64) bool {
+	sign, n := 0, 0
+	for round, b := range base.rounds {
+		t := target.rounds[round]
+		if t == nil {
+			continue
+		}
+		d := cmp.Compare(figure(t.Trace)/t.work, figure(b.Trace)/b.work)
+		if n++; n == 1 {
+			sign = d
+		}
+		if d != sign || d == 0 {
+			return false
+		}
+	}
+	return n > 1
+}
+
+// timeOf is the busy time of a call.
+func timeOf(c *trace.Call) float64 {
+	if trace.Waits(c.Name) {
+		return math.Max(0, float64(c.NS-c.WaitNS))
+	}
+	return float64(c.NS)
+}
+
+// outside is the busy time outside of calls.
+func outside(t *trace.Trace) float64 {
+	on := float64(t.CPU.OnNS)
+	for i := range t.Work {
+		c := &t.Work[i]
+		on -= float64(c.NS - c.WaitNS - c.Ready)
+	}
+	return math.Max(0, on) + float64(t.CPU.ReadyNS+t.CPU.FaultNS)
+}
+
+func find(t *trace.Trace, name string) *trace.Call {
+	if i, ok := slices.BinarySearchFunc(t.Work, name, func(c trace.Call, n string) int {
+		return cmp.Compare(c.Name, n)
+	}); ok {
+		return &t.Work[i]
+	}
+	return &trace.Call{Name: name}
+}
+
+func figures(c *trace.Call, work float64) Figures {
+	f := Figures{Count: float64(c.Count) / work, NS: timeOf(c) / work, Bytes: float64(c.Bytes) / work,
+		Errors: float64(c.Errors) / work}
+	for name, n := range c.Errnos {
+		if f.Errnos == nil {
+			f.Errnos = map[string]float64{}
+		}
+		f.Errnos[name] = float64(n) / work
+	}
+	return f
+}
+
+// callNames are the calls of either side.
+func callNames(base, target *side) []string {
+	names := map[string]bool{}
+	for _, s := range []*side{base, target} {
+		for i := range s.sum.Work {
+			names[s.sum.Work[i].Name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+func (e *Explanation) parts(base, target *side) {
+	calls := 0.0 // the difference in calls
+	for _, name := range callNames(base, target) {
+		p := Part{Name: name, Base: figures(find(base.sum, name), base.work),
+			Target: figures(find(target.sum, name), target.work), calls: true}
+		p.Extra = p.Target.NS - p.Base.NS
+		p.Shown = sameSign(base, target, func(t *trace.Trace) float64 {
+			if !e.Timed {
+				return float64(find(t, name).Count)
+			}
+			return timeOf(find(t, name))
+		})
+		e.BaseNS, e.TargetNS = e.BaseNS+p.Base.NS, e.TargetNS+p.Target.NS
+		calls += p.More()
+		e.Parts = append(e.Parts, p)
+	}
+	if e.Timed {
+		p := Part{Name: NoCall, Base: Figures{NS: outside(base.sum) / base.work},
+			Target: Figures{NS: outside(target.sum) / target.work}, Shown: sameSign(base, target, outside)}
+		p.Extra = p.Target.NS - p.Base.NS
+		e.BaseNS, e.TargetNS = e.BaseNS+p.Base.NS, e.TargetNS+p.Target.NS
+		e.Parts = append(e.Parts, p)
+	}
+	whole := e.TargetNS - e.BaseNS
+	for i := range e.Parts {
+		p := &e.Parts[i]
+		switch {
+		case e.Timed && whole != 0:
+			p.Share = p.Extra / whole
+		case !e.Timed && calls != 0:
+			p.Share = p.More() / calls
+		}
+	}
+	slices.SortStableFunc(e.Parts, func(a, b Part) int {
+		if e.Timed {
+			return cmp.Compare(math.Abs(b.Extra), math.Abs(a.Extra))
+		}
+		return cmp.Compare(math.Abs(b.More()), math.Abs(a.More()))
+	})
+}
+
+func (e *Explanation) waits(base, target *side) {
+	if !e.Timed {
+		return
+	}
+	for _, name := range callNames(base, target) {
+		if !trace.Waits(name) {
+			continue
+		}
+		of := func(t *trace.Trace) float64 { return float64(find(t, name).WaitNS) }
+		w := Wait{name, of(base.sum) / base.work, of(target.sum) / target.work, sameSign(base, target, of)}
+		if w.Base > 0 || w.Target > 0 {
+			e.Waits = append(e.Waits, w)
+		}
+	}
+	slices.SortStableFunc(e.Waits, func(a, b Wait) int {
+		return cmp.Compare(math.Abs(b.Target-b.Base), math.Abs(a.Target-a.Base))
+	})
+}
+
+func (e *Explanation) counts(base, target *side) {
+	if !e.Timed {
+		return
+	}
+	for _, c := range []struct {
+		name string
+		of   func(*trace.Trace) int64
+	}{
+		{"page faults", func(t *trace.Trace) int64 { return t.CPU.Faults }},
+		{"voluntary context switches", func(t *trace.Trace) int64 { return t.CPU.Voluntary }},
+		{"involuntary context switches", func(t *trace.Trace) int64 { return t.CPU.Involuntary }},
+	} {
+		b, t := c.of(base.sum), c.of(target.sum)
+		if b < 0 || t < 0 {
+			e.Lost = append(e.Lost, c.name+": this kernel does not tell them (tracepoint page_fault_user)")
+			continue
+		}
+		e.Counts = append(e.Counts, Count{c.name, float64(b) / base.work, float64(t) / target.work,
+			sameSign(base, target, func(t *trace.Trace) float64 { return float64(c.of(t)) })})
+	}
+}
+
+// mostPlaces bounds the places in the kernel that are told.
+const mostPlaces = 5
+
+func (e *Explanation) places(base, target *side) {
+	by := map[string]*Place{}
+	add := func(s *side, to func(*Place) *float64) {
+		for _, x := range s.sum.Stack {
+			key := x.Call
+			for _, f := range x.Frames {
+				key += "\n" + f
+			}
+			if by[key] == nil {
+				by[key] = &Place{Call: x.Call, Frames: x.Frames}
+			}
+			*to(by[key]) += float64(x.NS) / s.work
+		}
+	}
+	add(base, func(p *Place) *float64 { return &p.Base })
+	add(target, func(p *Place) *float64 { return &p.Target })
+	for _, key := range slices.Sorted(maps.Keys(by)) {
+		e.Stacks = append(e.Stacks, *by[key])
+	}
+	slices.SortStableFunc(e.Stacks, func(a, b Place) int {
+		return cmp.Compare(math.Abs(b.Target-b.Base), math.Abs(a.Target-a.Base))
+	})
+	e.Stacks = e.Stacks[:min(len(e.Stacks), mostPlaces)]
+}
+
+// mostServed bounds the calls of what serves a target.
+const mostServed = 6
+
+func (e *Explanation) serving(s *side) {
+	if s.sum == nil || s.work <= 0 {
+		return
+	}
+	calls := slices.Clone(s.sum.Serving)
+	slices.SortStableFunc(calls, func(a, b trace.Call) int {
+		return cmp.Or(cmp.Compare(timeOf(&b), timeOf(&a)), cmp.Compare(b.Count, a.Count))
+	})
+	for _, c := range calls[:min(len(calls), mostServed)] {
+		e.Serving = append(e.Serving, Served{s.Name, c.Name, float64(c.Count) / s.work, timeOf(&c) / s.work,
+			float64(c.Bytes) / s.work})
+	}
+	if n := s.sum.CPU.Exits; n > 0 {
+		e.Serving = append(e.Serving, Served{For: s.Name, Name: "exits of virtual processors",
+			Count: float64(n) / s.work})
+	}
+}

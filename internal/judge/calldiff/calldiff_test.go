@@ -1,0 +1,173 @@
+package calldiff
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+
+	"tare/internal/sys/trace"
+)
+
+// of makes the trace of a trial: each call with its number and its time in ns, by name.
+func of(calls ...trace.Call) *trace.Trace {
+	t := &trace.Trace{Work: calls, Seen: true, Timed: true}
+	for _, c := range calls {
+		t.CPU.OnNS += c.NS - c.WaitNS - c.Ready
+	}
+	return t
+}
+
+func call(name string, count, ns int64) trace.Call {
+	return trace.Call{Name: name, Count: count, NS: ns}
+}
+
+// walk is a folder walk in two targets: the second looks each file up once more.
+func walk(rounds int) *Input {
+	in := &Input{Workload: "walk", Kind: "dev.walk", Unit: "walk", Ratio: 2, Way: "bpf",
+		Baseline: Side{Name: "host", Inside: true}, Target: Side{Name: "box", Inside: true}}
+	for r := range int64(rounds) {
+		host := of(call("getdents64", 200, 1e6), trace.Call{Name: "lstat", Count: 68_000, NS: 68e6 + r,
+			Errors: 10, Errnos: map[string]int64{"ENOENT": 10}})
+		host.CPU.OnNS += 10e6
+		box := of(call("futex", 20, 5e6), call("getdents64", 200, 3e6+r),
+			trace.Call{Name: "lstat", Count: 136_000, NS: 150e6 + r, Errors: 20,
+				Errnos: map[string]int64{"ENOENT": 20}})
+		box.Work[0].WaitNS = 5e6 - 1e3
+		box.CPU.OnNS += 12e6 - 5e6 + 1e3
+		for _, x := range []struct {
+			s *Side
+			t *trace.Trace
+		}{{&in.Baseline, host}, {&in.Target, box}} {
+			x.s.Trials = append(x.s.Trials, Trial{Round: int(r) + 1, Work: 2, ElapsedNS: 100e6, Trace: x.t},
+				Trial{Round: int(r) + 1, Work: 2, ElapsedNS: 80e6})
+		}
+	}
+	return in
+}
+
+func TestPartsAddUp(t *testing.T) {
+	e := Explain(walk(5))
+	base, target, shares := 0.0, 0.0, 0.0
+	for _, p := range e.Parts {
+		base, target, shares = base+p.Base.NS, target+p.Target.NS, shares+p.Share
+	}
+	if math.Abs(base-e.BaseNS) > 1 || math.Abs(target-e.TargetNS) > 1 || math.Abs(shares-1) > 1e-9 {
+		t.Errorf("%f of %f, %f of %f, shares of %f", base, e.BaseNS, target, e.TargetNS, shares)
+	}
+	if want := (1e6 + 68e6 + 2 + 10e6) / 2; math.Abs(e.BaseNS-want) > 1 {
+		t.Errorf("the host's time for a walk is %f, want %f", e.BaseNS, want)
+	}
+	if e.Parts[0].Name != "lstat" || !e.Parts[0].Shown || e.Parts[0].More() != 34_000 {
+		t.Errorf("%+v", e.Parts[0])
+	}
+	if e.Slowdown["host"] != 1.25 || e.Again != 1 || e.Rounds != 5 {
+		t.Errorf("slowdown %v, again %v, rounds %d", e.Slowdown, e.Again, e.Rounds)
+	}
+	if len(e.Waits) != 1 || e.Waits[0].Name != "futex" || e.Waits[0].Base != 0 {
+		t.Errorf("%+v", e.Waits)
+	}
+	if want := "34,000 more lstat for each walk, 95 % of the difference; +41.0 ms; 10.0 fail with ENOENT instead of 5.00"; len(
+		e.Found) == 0 || e.Found[0] != want {
+		t.Errorf("found %q\nwant  %q", e.Found, want)
+	}
+	var out strings.Builder
+	if err := Text(&out, e, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"* 34,000 more lstat", "for each walk", "34,000  68,000", "together", "1.25 times"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the text has no %q:\n%s", want, out.String())
+		}
+	}
+}
+
+func TestChanceIsNotShown(t *testing.T) {
+	in := walk(5)
+	in.Target.Trials[4].Trace.Work[1].NS = 0 // in one round the other way round
+	for _, p := range Explain(in).Parts {
+		if p.Name == "getdents64" && p.Shown {
+			t.Errorf("%+v", p)
+		}
+	}
+}
+
+func TestCountsOnly(t *testing.T) {
+	in := walk(3)
+	in.Way, in.Lost = "ptrace", "no times"
+	for _, s := range []*Side{&in.Baseline, &in.Target} {
+		for i := range s.Trials {
+			if tr := s.Trials[i].Trace; tr != nil {
+				tr.Timed, tr.CPU = false, trace.CPU{Faults: -1, Exits: -1}
+				for j := range tr.Work {
+					tr.Work[j].NS, tr.Work[j].WaitNS = 0, 0
+				}
+			}
+		}
+	}
+	e := Explain(in)
+	if e.Timed || len(e.Found) != 1 || !strings.HasPrefix(e.Found[0],
+		"34,000 more lstat for each walk, 100 % of the difference in calls") {
+		t.Errorf("timed %v, found %q", e.Timed, e.Found)
+	}
+	if len(e.Lost) != 1 || e.Lost[0] != "no times" {
+		t.Errorf("%q", e.Lost)
+	}
+}
+
+// TestUnseen holds what is said of sides that cannot be traced, and that nothing of them is taken for a zero.
+func TestUnseen(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*Input)
+		lost   string
+	}{
+		"a virtual machine": {func(in *Input) {
+			in.Target.Inside, in.Target.Serving = false, []string{"qemu-system-x86"}
+			for i := range in.Target.Trials {
+				if tr := in.Target.Trials[i].Trace; tr != nil {
+					tr.Serving, tr.Work = tr.Work, nil
+					tr.CPU.Exits = 4000
+				}
+			}
+		}, "box: its own calls are not seen, because it has a kernel of its own; traced was what serves it on this " +
+			"machine: qemu-system-x86"},
+		"elsewhere": {func(in *Input) {
+			in.Target.Inside, in.Target.Lost = false, "it is far away"
+			for i := range in.Target.Trials {
+				in.Target.Trials[i].Trace = nil
+			}
+		}, "box: it is far away, so its calls are not seen"},
+		"no marks": {func(in *Input) {
+			for i := range in.Baseline.Trials {
+				if tr := in.Baseline.Trials[i].Trace; tr != nil {
+					tr.Seen = false
+				}
+			}
+		}, "host: the timed part of its trials was not seen by the trace"},
+		"some marks": {func(in *Input) { in.Baseline.Trials[0].Trace.Seen = false },
+			"host: in 1 of 3 trials the timed part was not seen by the trace"},
+		"nothing": {func(in *Input) { in.Baseline.Trials, in.Target.Trials = nil, nil }, ""},
+		"slow": {func(in *Input) { in.Target.Trials[0].ElapsedNS, in.Target.Trials[2].ElapsedNS = 800e6, 800e6 },
+			"box: tracing made the work 10.00 times as long"},
+	} {
+		in := walk(3)
+		c.change(in)
+		e := Explain(in)
+		if c.lost != "" && (len(e.Lost) != 1 || !strings.HasPrefix(e.Lost[0], c.lost)) {
+			t.Errorf("%s: lost is %q, want %q", name, e.Lost, c.lost)
+		}
+		if name != "some marks" && name != "slow" && len(e.Parts) > 0 {
+			t.Errorf("%s: %+v", name, e.Parts)
+		}
+		if name == "a virtual machine" && (len(e.Serving) != 4 || e.Serving[3].Count != 2000) {
+			t.Errorf("%s: %+v", name, e.Serving)
+		}
+		if _, err := json.Marshal(e); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		var out strings.Builder
+		if err := Text(&out, e, Options{}); err != nil || strings.Contains(out.String(), "NaN") {
+			t.Errorf("%s: %v\n%s", name, err, out.String())
+		}
+	}
+}

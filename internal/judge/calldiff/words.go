@@ -1,0 +1,333 @@
+package calldiff
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"tare/internal/unit"
+)
+
+const (
+	// matters is the share of the difference from which on a part is told in words.
+	matters = 0.05
+	// alike is how far two figures may be apart, as a share, to count as the same.
+	alike = 0.01
+	// littleDifference is the share of the time below which there is no difference to divide.
+	littleDifference = 0.03
+	// mostFound bounds the findings.
+	mostFound = 5
+	// slowed is the slowdown from which on the traced times are doubted.
+	slowed = 1.3
+)
+
+// lost says what was not traced, and why.
+func (e *Explanation) lost(in *Input, base, target *side) {
+	if in.Lost != "" {
+		e.Lost = append(e.Lost, in.Lost)
+	}
+	for _, s := range []*side{base, target} {
+		switch {
+		case s.Lost != "":
+			e.Lost = append(e.Lost, s.Name+": "+s.Lost+", so its calls are not seen")
+		case !s.Inside && len(s.Serving) > 0:
+			e.Lost = append(e.Lost, fmt.Sprintf("%s: its own calls are not seen, because it has a kernel of its own; "+
+				"traced was what serves it on this machine: %s", s.Name, strings.Join(s.Serving, ", ")))
+		case s.sum == nil:
+			e.Lost = append(e.Lost, s.Name+": the timed part of its trials was not seen by the trace")
+		case s.Inside && len(s.rounds) < traced(s.Side):
+			e.Lost = append(e.Lost, fmt.Sprintf("%s: in %d of %d trials the timed part was not seen by the trace",
+				s.Name, traced(s.Side)-len(s.rounds), traced(s.Side)))
+		}
+	}
+	for _, s := range []*side{base, target} {
+		if f := e.Slowdown[s.Name]; in.Way == "bpf" && f > slowed {
+			e.Lost = append(e.Lost, fmt.Sprintf("%s: tracing made the work %.2f times as long, so calls that are "+
+				"many and short look longer than they are", s.Name, f))
+		}
+	}
+}
+
+func traced(s *Side) (n int) {
+	for i := range s.Trials {
+		if s.Trials[i].Trace != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// find puts the findings into words.
+func (e *Explanation) find(in *Input) {
+	if len(e.Parts) == 0 {
+		e.Found = append(e.Found, "the calls of both sides cannot be compared: one of them is not seen")
+		return
+	}
+	if whole := e.TargetNS - e.BaseNS; e.Timed && math.Abs(whole) < littleDifference*max(e.TargetNS, e.BaseNS) {
+		e.Found = append(e.Found, fmt.Sprintf("the traced time of a %s differs by less than %.0f %%, so there is no "+
+			"difference to divide", e.Unit, 100*littleDifference))
+	}
+	for i := range e.Parts {
+		p := &e.Parts[i]
+		if len(e.Found) < mostFound && p.Shown && math.Abs(p.Share) >= matters {
+			e.Found = append(e.Found, e.sentence(p))
+		}
+	}
+	if len(e.Found) == 0 {
+		text := "no call differs in the same direction in every round"
+		if !e.Timed {
+			text = "both make the same calls in the same number; how long they take is not told by this way of tracing"
+			if slices.ContainsFunc(e.Parts, func(p Part) bool { return p.Shown }) {
+				text = "no call differs enough to be named"
+			}
+		}
+		e.Found = append(e.Found, text)
+	}
+}
+
+// sentence says what a part has to do with the difference.
+func (e *Explanation) sentence(p *Part) string {
+	share := fmt.Sprintf("%.0f %% of the difference", 100*p.Share)
+	if !e.Timed {
+		share += " in calls"
+	}
+	if !p.calls {
+		return fmt.Sprintf("%s: %s for each %s, %s", p.Name, signedTime(p.Extra), e.Unit, share)
+	}
+	more := p.More()
+	same := math.Abs(more) <= alike*max(p.Base.Count, p.Target.Count)
+	var parts []string
+	switch {
+	case same:
+		parts = append(parts, fmt.Sprintf("%s: %s for each %s, %s", p.Name, signedTime(p.Extra), e.Unit, share),
+			fmt.Sprintf("as many calls (%s), of %s each instead of %s", unit.Number(p.Target.Count),
+				unit.Format(p.Target.NS/p.Target.Count, "ns"), unit.Format(p.Base.NS/p.Base.Count, "ns")))
+	default:
+		word := "more"
+		if more < 0 {
+			word = "fewer"
+		}
+		parts = append(parts, fmt.Sprintf("%s %s %s for each %s, %s", unit.Number(math.Abs(more)), word, p.Name, e.Unit,
+			share))
+		if e.Timed {
+			parts = append(parts, signedTime(p.Extra))
+		}
+	}
+	if text := errorsOf(p); text != "" {
+		parts = append(parts, text)
+	}
+	if d := p.Target.Bytes - p.Base.Bytes; math.Abs(d) > alike*max(p.Base.Bytes, p.Target.Bytes) && math.Abs(d) >= 1 {
+		parts = append(parts, fmt.Sprintf("%s instead of %s", unit.Format(p.Target.Bytes, "B"),
+			unit.Format(p.Base.Bytes, "B")))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// errorsOf says which failures differ.
+func errorsOf(p *Part) string {
+	names := map[string]bool{}
+	for name := range p.Base.Errnos {
+		names[name] = true
+	}
+	for name := range p.Target.Errnos {
+		names[name] = true
+	}
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		b, t := p.Base.Errnos[name], p.Target.Errnos[name]
+		if math.Abs(t-b) > alike*max(b, t) {
+			out = append(out, fmt.Sprintf("%s fail with %s instead of %s", unit.Number(t), name, unit.Number(b)))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+func signedTime(ns float64) string {
+	if ns < 0 {
+		return "-" + unit.Format(-ns, "ns")
+	}
+	return "+" + unit.Format(ns, "ns")
+}
+
+// Options are those of Text.
+type Options struct {
+	Width int
+	// Wrap breaks a text into lines after a prefix.
+	Wrap func(prefix, text string, width int) []string
+	All  bool // every call, not only those that differ most
+}
+
+// mostParts bounds the calls of the table, unless all are asked for.
+const mostParts = 8
+
+// Text writes the explanation for the terminal.
+func Text(w io.Writer, e *Explanation, o Options) error {
+	t := &text{Options: o}
+	t.say("", fmt.Sprintf("Why %s in %s: %s in the bundle, %s now, without tracing; %d rounds traced by %s", e.Workload,
+		e.Target, unit.Number(e.Ratio), unit.Number(e.Again), e.Rounds, wayText(e.Way)))
+	for _, name := range []string{e.Baseline, e.Target} {
+		if f := e.Slowdown[name]; f > 0 {
+			t.say("  ", fmt.Sprintf("traced trials took %.2f times as long in %s", f, name))
+		}
+	}
+	for _, f := range e.Found {
+		t.say("* ", f)
+	}
+	if len(e.Parts) > 0 {
+		t.table(e)
+	}
+	t.rest(e)
+	for _, l := range e.Lost {
+		t.say("! ", l)
+	}
+	_, err := io.WriteString(w, t.out.String())
+	return err
+}
+
+func wayText(way string) string {
+	if way == "bpf" {
+		return "BPF"
+	}
+	return way
+}
+
+type text struct {
+	Options
+	out strings.Builder
+}
+
+// say writes a text after a prefix, on as many lines as it takes.
+func (t *text) say(prefix, s string) {
+	lines := []string{prefix + s}
+	if t.Wrap != nil && t.Width > 0 {
+		lines = t.Wrap(prefix, s, t.Width)
+	}
+	for _, l := range lines {
+		t.out.WriteString(l + "\n")
+	}
+}
+
+// table writes the parts, for each unit of work.
+func (t *text) table(e *Explanation) {
+	head := []string{"for each " + e.Unit, "calls", e.Baseline, e.Target, "time", e.Baseline, e.Target, "share"}
+	rows := [][]string{head}
+	if !e.Timed {
+		rows[0] = []string{head[0], "calls", e.Baseline, e.Target, "errors", e.Baseline, e.Target, "share"}
+	}
+	left := 0
+	for i := range e.Parts {
+		p := &e.Parts[i]
+		if !t.All && (i >= mostParts || e.small(p)) {
+			left++
+			continue
+		}
+		share := fmt.Sprintf("%.0f %%", 100*p.Share)
+		if !p.Shown {
+			share = "not shown"
+		}
+		row := []string{"  " + p.Name, "", unit.Number(p.Base.Count), unit.Number(p.Target.Count), "",
+			unit.Format(p.Base.NS, "ns"), unit.Format(p.Target.NS, "ns"), share}
+		if !p.calls {
+			row[2], row[3] = "", ""
+		}
+		if !e.Timed {
+			row[5], row[6] = unit.Number(p.Base.Errors), unit.Number(p.Target.Errors)
+		}
+		rows = append(rows, row)
+	}
+	if e.Timed {
+		rows = append(rows, []string{"  together", "", "", "", "", unit.Format(e.BaseNS, "ns"),
+			unit.Format(e.TargetNS, "ns"), ""})
+	}
+	t.grid(rows)
+	if left > 0 {
+		t.say("  ", fmt.Sprintf("and %d other calls (--all shows them)", left))
+	}
+}
+
+// small tells whether a part is nothing to speak of on either side.
+func (e *Explanation) small(p *Part) bool {
+	if e.Timed {
+		return p.Base.NS < alike*e.BaseNS && p.Target.NS < alike*e.TargetNS
+	}
+	return math.Abs(p.Share) < alike && math.Abs(p.More()) <= alike*max(p.Base.Count, p.Target.Count)
+}
+
+// grid writes rows of cells, the first column to the left and the others to the right.
+func (t *text) grid(rows [][]string) {
+	width := make([]int, len(rows[0]))
+	for _, r := range rows {
+		for i, cell := range r {
+			width[i] = max(width[i], len([]rune(cell)))
+		}
+	}
+	for _, r := range rows {
+		line := ""
+		for i, cell := range r {
+			pad := strings.Repeat(" ", width[i]-len([]rune(cell)))
+			if i == 0 {
+				line += cell + pad
+			} else {
+				line += "  " + pad + cell
+			}
+		}
+		t.out.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+}
+
+// rest writes what is beside the parts.
+func (t *text) rest(e *Explanation) {
+	for _, w := range e.Waits {
+		if w.Shown && e.tells(w.Base, w.Target) {
+			t.say("  ", fmt.Sprintf("waiting in %s: %s, in %s %s", w.Name, unit.Format(w.Base, "ns"), e.Target,
+				unit.Format(w.Target, "ns")))
+		}
+	}
+	for _, c := range e.Counts {
+		if c.Shown {
+			t.say("  ", fmt.Sprintf("%s: %s, in %s %s", c.Name, unit.Number(c.Base), e.Target, unit.Number(c.Target)))
+		}
+	}
+	for _, p := range e.Stacks {
+		if !e.tells(p.Base, p.Target) || len(p.Frames) == 0 {
+			continue
+		}
+		call := p.Call
+		if call == "" {
+			call = "a page fault"
+		}
+		t.say("  ", fmt.Sprintf("asleep in %s: %s, in %s %s, at %s", call, unit.Format(p.Base, "ns"), e.Target,
+			unit.Format(p.Target, "ns"), strings.Join(p.Frames[:min(len(p.Frames), mostFrames)], " < ")))
+	}
+	said := ""
+	for _, s := range e.Serving {
+		if s.For != said {
+			said = s.For
+			t.say("", fmt.Sprintf("What serves %s on this machine, for each %s", s.For, e.Unit))
+		}
+		line := fmt.Sprintf("%s %s", unit.Number(s.Count), s.Name)
+		if s.NS > 0 {
+			line += ", " + unit.Format(s.NS, "ns")
+		}
+		if s.Bytes >= 1 {
+			line += ", " + unit.Format(s.Bytes, "B")
+		}
+		t.say("  ", line)
+	}
+}
+
+// tells tells whether a time asleep says something. One that is the same share of the time on both sides does not: there
+// is a thread that waits all the time, as in most programs.
+func (e *Explanation) tells(base, target float64) bool {
+	b, t := base/e.BaseNS, target/e.TargetNS
+	return math.Abs(t-b) > background*max(b, t) && max(b, t) >= matters
+}
+
+// background is how far the shares of a wait may be apart to count as the same.
+const background = 0.25
+
+// mostFrames bounds the functions of a place that are told.
+const mostFrames = 5

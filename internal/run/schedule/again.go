@@ -1,0 +1,198 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"tare/internal/lab/deploy"
+	"tare/internal/plan"
+	"tare/internal/record"
+	"tare/internal/run/tracing"
+	"tare/internal/sys/proc"
+	"tare/internal/sys/trace"
+)
+
+// Again asks for trials of one cell and its baseline that are repeated to explain a figure, each also while it is
+// traced.
+type Again struct {
+	Workload         string // label
+	Target, Baseline string
+	Rounds           int // how often; in each round each side has a trial that is traced and one that is not
+	Tracer           *tracing.Tracer
+	Begins           func(round int) // nil: nobody is told
+}
+
+// AgainTrial is one of them.
+type AgainTrial struct {
+	Round  int // from 1
+	Target string
+	Record record.Trial
+	Trace  *trace.Trace // nil: it was not traced, or cannot be
+}
+
+// AgainResult is what came of it.
+type AgainResult struct {
+	Trials []AgainTrial
+	// Serving are, by target, the names of the processes of this machine that served it while it was traced.
+	Serving map[string][]string
+	// Inside tells of each target whether the processes that do its trials are on this machine, where they can be
+	// traced.
+	Inside map[string]bool
+	// Lost has, by target, why it could not be traced at all.
+	Lost map[string]string
+}
+
+// RunAgain opens the plan's environments and repeats the trials, in a random order within each round. Nothing is kept
+// but what it returns: c.Sink may be nil. The plan is to have this workload only, on both targets.
+func RunAgain(ctx context.Context, c Config, a Again) (res *AgainResult, err error) {
+	w, ok := c.Plan.Workload(a.Workload)
+	if !ok {
+		return nil, fmt.Errorf("the plan has no workload %s", a.Workload)
+	}
+	if c.Sink == nil {
+		c.Sink = nowhere{}
+	}
+	s := watchStops()
+	defer s.end()
+	r := newRunner(c, s)
+	defer r.environments.closeAll()
+	if err := r.environments.openAll(ctx); err != nil {
+		return nil, err
+	}
+	r.table.makeCells()
+	r.table.ready = map[string]bool{}
+	if err := r.calibrator.freeze(ctx, w); err != nil {
+		return nil, err
+	}
+	x := &again{Again: a, runner: r, w: w, run: c.Header.ID, agents: map[string]int{}, res: &AgainResult{
+		Serving: map[string][]string{}, Inside: map[string]bool{}, Lost: map[string]string{}}}
+	return x.res, x.carryOut(ctx)
+}
+
+// nowhere keeps nothing.
+type nowhere struct{}
+
+func (nowhere) Plan(*plan.Plan) error                   { return nil }
+func (nowhere) Environments([]record.Environment) error { return nil }
+func (nowhere) Append(*record.Trial) error              { return nil }
+
+// again is a repetition that goes on.
+type again struct {
+	Again
+	*runner
+	w      *plan.Workload
+	run    string
+	agents map[string]int // by target; 0 unless it is on this machine
+	res    *AgainResult
+}
+
+func (x *again) carryOut(ctx context.Context) error {
+	sides := []string{x.Baseline, x.Target}
+	for _, target := range sides {
+		if err := x.find(ctx, target); err != nil {
+			return err
+		}
+	}
+	for round := 1; round <= x.Rounds; round++ {
+		if x.Begins != nil {
+			x.Begins(round)
+		}
+		type turn struct {
+			target string
+			traced bool
+		}
+		turns := []turn{{sides[0], false}, {sides[0], true}, {sides[1], false}, {sides[1], true}}
+		x.rng.Shuffle(len(turns), func(i, j int) { turns[i], turns[j] = turns[j], turns[i] })
+		for _, t := range turns {
+			if err := x.once(ctx, round, t.target, t.traced); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// find has a trial done to find the agent's process, and what serves it.
+func (x *again) find(ctx context.Context, target string) error {
+	stop, found := make(chan struct{}), make(chan int, 1)
+	go func() { found <- tracing.FindAgent(x.run, stop) }()
+	t, err := x.trial(ctx, target)
+	close(stop)
+	pid := <-found
+	if err != nil {
+		return err
+	}
+	if t.Error != nil {
+		return fmt.Errorf("%s in %s: %w", x.w.Label, target, t.Error)
+	}
+	x.agents[target], x.res.Inside[target] = pid, pid > 0
+	for _, p := range x.serving(target) {
+		if name := proc.Name(p); name != "" && !slices.Contains(x.res.Serving[target], name) {
+			x.res.Serving[target] = append(x.res.Serving[target], name)
+		}
+	}
+	return nil
+}
+
+// serving are the processes that serve a target.
+func (x *again) serving(target string) []int {
+	if f := x.table.targets[target].HostProcesses; f != nil {
+		return f()
+	}
+	return nil
+}
+
+// trial does one, and returns it.
+func (x *again) trial(ctx context.Context, target string) (*record.Trial, error) {
+	before := len(x.journal.trials)
+	if err := x.trials.trial(ctx, x.w, record.Trial{Target: target, Block: 1}); err != nil {
+		return nil, err
+	}
+	if len(x.journal.trials) == before {
+		return nil, fmt.Errorf("%s did not do its trial", target)
+	}
+	return &x.journal.trials[len(x.journal.trials)-1], nil
+}
+
+// once does a trial of a round.
+func (x *again) once(ctx context.Context, round int, target string, traced bool) error {
+	a := AgainTrial{Round: round, Target: target}
+	roots := trace.Roots{Agent: x.agents[target], Serving: x.serving(target)}
+	if roots.Agent > 0 {
+		roots.Services = proc.Family(roots.Agent)[1:]
+	}
+	marked := roots.Agent > 0
+	if traced && !marked && (x.Tracer.Way != tracing.BPF || len(roots.Serving) == 0) {
+		x.res.Lost[target] = "the processes that work there are not on this machine"
+		return nil
+	}
+	var marks error
+	if traced {
+		if err := x.Tracer.Start(roots, marked); err != nil {
+			return fmt.Errorf("trace %s in %s: %w", x.w.Label, target, err)
+		}
+		if !marked {
+			ctx = deploy.OnMark(ctx, func(begins bool) { marks = errors.Join(marks, x.Tracer.Mark(begins)) })
+		}
+	}
+	t, err := x.trial(ctx, target)
+	if traced {
+		seen, stopped := x.Tracer.Stop()
+		if err == nil && t.Error == nil {
+			if err = errors.Join(stopped, marks); err != nil {
+				err = fmt.Errorf("trace %s in %s: %w", x.w.Label, target, err)
+			}
+		}
+		a.Trace = seen
+	}
+	if err != nil {
+		return err
+	}
+	if a.Record = *t; t.Error != nil {
+		return fmt.Errorf("%s in %s: %w", x.w.Label, target, t.Error)
+	}
+	x.res.Trials = append(x.res.Trials, a)
+	return nil
+}
