@@ -15,6 +15,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"tare/internal/sys/trace"
 )
@@ -67,8 +68,10 @@ type Explanation struct {
 	BaseNS   float64 `json:"base_ns"`
 	TargetNS float64 `json:"target_ns"`
 	Timed    bool    `json:"timed"`
-	Parts    []Part  `json:"parts"`
-	Waits    []Wait  `json:"waits,omitempty"`
+	// Divided says that there is a difference large enough to be divided into shares.
+	Divided bool   `json:"divided"`
+	Parts   []Part `json:"parts"`
+	Waits   []Wait `json:"waits,omitempty"`
 	// Counts are context switches and page faults.
 	Counts []Count `json:"counts,omitempty"`
 	// Serving are the calls, in the target's and the baseline's name, of what serves it on this machine.
@@ -80,8 +83,11 @@ type Explanation struct {
 	Lost []string `json:"lost,omitempty"`
 }
 
-// NoCall is the name of the part outside of system calls.
-const NoCall = "user code and page faults"
+// The parts that are no system calls.
+const (
+	NoCall = "user code and page faults"
+	Ready  = "waiting for a processor"
+)
 
 // Part is a system call, or what is outside of all, for each unit of work.
 type Part struct {
@@ -140,6 +146,7 @@ type Place struct {
 	Frames []string `json:"frames"`
 	Base   float64  `json:"base_ns"`
 	Target float64  `json:"target_ns"`
+	Shown  bool     `json:"shown"`
 }
 
 // side is a Side summed up.
@@ -184,7 +191,7 @@ func Explain(in *Input) *Explanation {
 	}
 	e.serving(base)
 	e.serving(target)
-	e.find(in)
+	e.find()
 	return e
 }
 
@@ -240,22 +247,32 @@ func sameSign(base, target *side, figure func(*trace.Trace) float64) bool {
 	return n > 1
 }
 
-// timeOf is the busy time of a call.
+// timeOf is the time of a call: on a processor, and asleep unless it is for waiting.
 func timeOf(c *trace.Call) float64 {
+	ns := c.NS - c.Ready
 	if trace.Waits(c.Name) {
-		return math.Max(0, float64(c.NS-c.WaitNS))
+		ns -= c.WaitNS
 	}
-	return float64(c.NS)
+	return math.Max(0, float64(ns))
 }
 
-// outside is the busy time outside of calls.
+// outside is the time outside of calls: on a processor, and asleep in page faults.
 func outside(t *trace.Trace) float64 {
 	on := float64(t.CPU.OnNS)
 	for i := range t.Work {
 		c := &t.Work[i]
 		on -= float64(c.NS - c.WaitNS - c.Ready)
 	}
-	return math.Max(0, on) + float64(t.CPU.ReadyNS+t.CPU.FaultNS)
+	return math.Max(0, on) + float64(t.CPU.FaultNS)
+}
+
+// ready is the time in which others had the processor.
+func ready(t *trace.Trace) float64 {
+	ns := t.CPU.ReadyNS
+	for i := range t.Work {
+		ns += t.Work[i].Ready
+	}
+	return float64(ns)
 }
 
 func find(t *trace.Trace, name string) *trace.Call {
@@ -291,7 +308,7 @@ func callNames(base, target *side) []string {
 }
 
 func (e *Explanation) parts(base, target *side) {
-	calls := 0.0 // the difference in calls
+	more, all := 0.0, 0.0 // calls: the difference, and how many there are
 	for _, name := range callNames(base, target) {
 		p := Part{Name: name, Base: figures(find(base.sum, name), base.work),
 			Target: figures(find(target.sum, name), target.work), calls: true}
@@ -303,24 +320,35 @@ func (e *Explanation) parts(base, target *side) {
 			return timeOf(find(t, name))
 		})
 		e.BaseNS, e.TargetNS = e.BaseNS+p.Base.NS, e.TargetNS+p.Target.NS
-		calls += p.More()
+		more, all = more+p.More(), all+max(p.Base.Count, p.Target.Count)
 		e.Parts = append(e.Parts, p)
 	}
-	if e.Timed {
-		p := Part{Name: NoCall, Base: Figures{NS: outside(base.sum) / base.work},
-			Target: Figures{NS: outside(target.sum) / target.work}, Shown: sameSign(base, target, outside)}
+	for _, o := range []struct {
+		name string
+		of   func(*trace.Trace) float64
+	}{{NoCall, outside}, {Ready, ready}} {
+		if !e.Timed {
+			break
+		}
+		p := Part{Name: o.name, Base: Figures{NS: o.of(base.sum) / base.work},
+			Target: Figures{NS: o.of(target.sum) / target.work}, Shown: sameSign(base, target, o.of)}
 		p.Extra = p.Target.NS - p.Base.NS
 		e.BaseNS, e.TargetNS = e.BaseNS+p.Base.NS, e.TargetNS+p.Target.NS
 		e.Parts = append(e.Parts, p)
 	}
 	whole := e.TargetNS - e.BaseNS
+	e.Divided = math.Abs(whole) >= littleTime*max(e.TargetNS, e.BaseNS)
+	if !e.Timed {
+		whole = more
+		e.Divided = math.Abs(whole) >= alike*all
+	}
 	for i := range e.Parts {
-		p := &e.Parts[i]
-		switch {
-		case e.Timed && whole != 0:
+		switch p := &e.Parts[i]; {
+		case !e.Divided || whole == 0:
+		case e.Timed:
 			p.Share = p.Extra / whole
-		case !e.Timed && calls != 0:
-			p.Share = p.More() / calls
+		default:
+			p.Share = p.More() / whole
 		}
 	}
 	slices.SortStableFunc(e.Parts, func(a, b Part) int {
@@ -379,10 +407,7 @@ func (e *Explanation) places(base, target *side) {
 	by := map[string]*Place{}
 	add := func(s *side, to func(*Place) *float64) {
 		for _, x := range s.sum.Stack {
-			key := x.Call
-			for _, f := range x.Frames {
-				key += "\n" + f
-			}
+			key := placeKey(&x)
 			if by[key] == nil {
 				by[key] = &Place{Call: x.Call, Frames: x.Frames}
 			}
@@ -392,6 +417,14 @@ func (e *Explanation) places(base, target *side) {
 	add(base, func(p *Place) *float64 { return &p.Base })
 	add(target, func(p *Place) *float64 { return &p.Target })
 	for _, key := range slices.Sorted(maps.Keys(by)) {
+		by[key].Shown = sameSign(base, target, func(t *trace.Trace) (sum float64) {
+			for i := range t.Stack {
+				if x := &t.Stack[i]; placeKey(x) == key {
+					sum += float64(x.NS)
+				}
+			}
+			return sum
+		})
 		e.Stacks = append(e.Stacks, *by[key])
 	}
 	slices.SortStableFunc(e.Stacks, func(a, b Place) int {
@@ -399,6 +432,8 @@ func (e *Explanation) places(base, target *side) {
 	})
 	e.Stacks = e.Stacks[:min(len(e.Stacks), mostPlaces)]
 }
+
+func placeKey(s *trace.Stack) string { return s.Call + "\n" + strings.Join(s.Frames, "\n") }
 
 // mostServed bounds the calls of what serves a target.
 const mostServed = 6

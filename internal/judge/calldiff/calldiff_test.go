@@ -75,7 +75,8 @@ func TestPartsAddUp(t *testing.T) {
 	if err := Text(&out, e, Options{}); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"* 34,000 more lstat", "for each walk", "34,000  68,000", "together", "1.25 times"} {
+	for _, want := range []string{"* 34,000 more lstat", "for each walk", "34,000  68,000", "together",
+		"5 rounds traced by BPF; in host that took 1.25 times"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the text has no %q:\n%s", want, out.String())
 		}

@@ -16,8 +16,8 @@ const (
 	matters = 0.05
 	// alike is how far two figures may be apart, as a share, to count as the same.
 	alike = 0.01
-	// littleDifference is the share of the time below which there is no difference to divide.
-	littleDifference = 0.03
+	// littleTime is the share of the time below which there is no difference to divide. Of calls it is alike.
+	littleTime = 0.03
 	// mostFound bounds the findings.
 	mostFound = 5
 	// slowed is the slowdown from which on the traced times are doubted.
@@ -61,14 +61,20 @@ func traced(s *Side) (n int) {
 }
 
 // find puts the findings into words.
-func (e *Explanation) find(in *Input) {
+func (e *Explanation) find() {
 	if len(e.Parts) == 0 {
 		e.Found = append(e.Found, "the calls of both sides cannot be compared: one of them is not seen")
 		return
 	}
-	if whole := e.TargetNS - e.BaseNS; e.Timed && math.Abs(whole) < littleDifference*max(e.TargetNS, e.BaseNS) {
-		e.Found = append(e.Found, fmt.Sprintf("the traced time of a %s differs by less than %.0f %%, so there is no "+
-			"difference to divide", e.Unit, 100*littleDifference))
+	switch {
+	case !e.Divided && e.Timed:
+		e.Found = append(e.Found, fmt.Sprintf("the traced time for each %s differs by less than %.0f %%, so there is no "+
+			"difference to divide", e.Unit, 100*littleTime))
+		return
+	case !e.Divided:
+		e.Found = append(e.Found, "both make the same calls in about the same number; how long they take is not told "+
+			"by this way of tracing")
+		return
 	}
 	for i := range e.Parts {
 		p := &e.Parts[i]
@@ -77,14 +83,7 @@ func (e *Explanation) find(in *Input) {
 		}
 	}
 	if len(e.Found) == 0 {
-		text := "no call differs in the same direction in every round"
-		if !e.Timed {
-			text = "both make the same calls in the same number; how long they take is not told by this way of tracing"
-			if slices.ContainsFunc(e.Parts, func(p Part) bool { return p.Shown }) {
-				text = "no call differs enough to be named"
-			}
-		}
-		e.Found = append(e.Found, text)
+		e.Found = append(e.Found, "no part differs in the same direction in every round")
 	}
 }
 
@@ -166,13 +165,18 @@ const mostParts = 8
 // Text writes the explanation for the terminal.
 func Text(w io.Writer, e *Explanation, o Options) error {
 	t := &text{Options: o}
-	t.say("", fmt.Sprintf("Why %s in %s: %s in the bundle, %s now, without tracing; %d rounds traced by %s", e.Workload,
-		e.Target, unit.Number(e.Ratio), unit.Number(e.Again), e.Rounds, wayText(e.Way)))
+	now := ""
+	if e.Again > 0 {
+		now = ", " + unit.Number(e.Again) + " now"
+	}
+	t.say("", fmt.Sprintf("Why %s in %s: %s in the bundle%s", e.Workload, e.Target, unit.Number(e.Ratio), now))
+	how := fmt.Sprintf("%d rounds traced by %s", e.Rounds, wayText(e.Way))
 	for _, name := range []string{e.Baseline, e.Target} {
 		if f := e.Slowdown[name]; f > 0 {
-			t.say("  ", fmt.Sprintf("traced trials took %.2f times as long in %s", f, name))
+			how += fmt.Sprintf("; in %s that took %.2f times as long", name, f)
 		}
 	}
+	t.say("  ", how)
 	for _, f := range e.Found {
 		t.say("* ", f)
 	}
@@ -225,8 +229,11 @@ func (t *text) table(e *Explanation) {
 			continue
 		}
 		share := fmt.Sprintf("%.0f %%", 100*p.Share)
-		if !p.Shown {
+		switch {
+		case !p.Shown:
 			share = "not shown"
+		case !e.Divided:
+			share = "-"
 		}
 		row := []string{"  " + p.Name, "", unit.Number(p.Base.Count), unit.Number(p.Target.Count), "",
 			unit.Format(p.Base.NS, "ns"), unit.Format(p.Target.NS, "ns"), share}
@@ -287,12 +294,12 @@ func (t *text) rest(e *Explanation) {
 		}
 	}
 	for _, c := range e.Counts {
-		if c.Shown {
+		if c.Shown && max(c.Base, c.Target)*eventNS >= alike*max(e.BaseNS, e.TargetNS) {
 			t.say("  ", fmt.Sprintf("%s: %s, in %s %s", c.Name, unit.Number(c.Base), e.Target, unit.Number(c.Target)))
 		}
 	}
 	for _, p := range e.Stacks {
-		if !e.tells(p.Base, p.Target) || len(p.Frames) == 0 {
+		if !p.Shown || !e.tells(p.Base, p.Target) {
 			continue
 		}
 		call := p.Call
@@ -328,6 +335,9 @@ func (e *Explanation) tells(base, target float64) bool {
 
 // background is how far the shares of a wait may be apart to count as the same.
 const background = 0.25
+
+// eventNS is about what a page fault or a context switch costs at the least, in ns: fewer are not worth a line.
+const eventNS = 1000
 
 // mostFrames bounds the functions of a place that are told.
 const mostFrames = 5
