@@ -45,8 +45,9 @@ const (
 func (cmd *whyCommand) command() *cobra.Command {
 	c := &cobra.Command{
 		Use: "why BUNDLE [CELL]", Short: "Repeat a few trials of one cell with tracing, and say which calls differ",
-		Long: `Repeat a few trials of one cell and of its baseline, in turn, each also with tracing on. Then say which system calls (how
-many, how long, how many bytes, which errors), page faults, waits and sleeps make the difference, for each unit of work.
+		Long: `Repeat a few trials of one cell and of its baseline, in turn, each also with tracing on. Then say which
+system calls (how many, how long, how many bytes, which errors), page faults, waits and sleeps make the difference, for
+each unit of work.
 
 CELL is TARGET,WORKLOAD as the report has them; one of the two is enough. Without it, it is the cell with the largest
 difference that was shown. The work is the bundle's, and nothing is written to the bundle.
@@ -237,7 +238,8 @@ func (cmd *whyCommand) trace(ctx context.Context, p *plan.Plan, c *verdict.Cell,
 		res, err = schedule.RunAgain(ctx, config, schedule.Again{Workload: c.Workload, Target: c.Target,
 			Baseline: c.Baseline, Rounds: cmd.rounds, Tracer: tracer, Begins: func(round int) {
 				if !cmd.quiet {
-					fmt.Fprintf(cmd.err, "round      %d of %d, after %s\n", round, cmd.rounds, seconds(time.Since(began)))
+					fmt.Fprintf(cmd.err, "round      %d of %d, after %s\n", round, cmd.rounds,
+						seconds(time.Since(began)))
 				}
 			}})
 		return err

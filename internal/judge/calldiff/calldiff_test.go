@@ -67,8 +67,9 @@ func TestPartsAddUp(t *testing.T) {
 	if len(e.Waits) != 1 || e.Waits[0].Name != "futex" || e.Waits[0].Base != 0 {
 		t.Errorf("%+v", e.Waits)
 	}
-	if want := "34,000 more lstat for each walk, 95 % of the difference; +41.0 ms; 10.0 fail with ENOENT instead of 5.00"; len(
-		e.Found) == 0 || e.Found[0] != want {
+	const want = "34,000 more lstat for each walk, 95 % of the difference; +41.0 ms; 10.0 fail with ENOENT instead " +
+		"of 5.00"
+	if len(e.Found) == 0 || e.Found[0] != want {
 		t.Errorf("found %q\nwant  %q", e.Found, want)
 	}
 	var out strings.Builder

@@ -68,8 +68,8 @@ func (e *Explanation) find() {
 	}
 	switch {
 	case !e.Divided && e.Timed:
-		e.Found = append(e.Found, fmt.Sprintf("the traced time for each %s differs by less than %.0f %%, so there is no "+
-			"difference to divide", e.Unit, 100*littleTime))
+		e.Found = append(e.Found, fmt.Sprintf("the traced time for each %s differs by less than %.0f %%, so there is "+
+			"no difference to divide", e.Unit, 100*littleTime))
 		return
 	case !e.Divided:
 		e.Found = append(e.Found, "both make the same calls in about the same number; how long they take is not told "+
@@ -326,8 +326,8 @@ func (t *text) rest(e *Explanation) {
 	}
 }
 
-// tells tells whether a time asleep says something. One that is the same share of the time on both sides does not: there
-// is a thread that waits all the time, as in most programs.
+// tells tells whether a time asleep says something. One that is the same share of the time on both sides does not:
+// there is a thread that waits all the time, as in most programs.
 func (e *Explanation) tells(base, target float64) bool {
 	b, t := base/e.BaseNS, target/e.TargetNS
 	return math.Abs(t-b) > background*max(b, t) && max(b, t) >= matters

@@ -30,8 +30,8 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-// BenchmarkSlowdown is how many times as long work takes by BPF that makes half a million calls a second: 2 µs for each,
-// most of them in user code.
+// BenchmarkSlowdown is how many times as long work takes by BPF that makes half a million calls a second: 2 µs for
+// each, most of them in user code.
 func BenchmarkSlowdown(b *testing.B) {
 	const each, calls = 2 * time.Microsecond, 20_000
 	runtime.LockOSThread()

@@ -313,7 +313,8 @@ func (c *code) leave() asm.Instructions {
 	c.find(c.errnos, atKey, "first")
 	c.emit(asm.Mov.Imm(asm.R1, 1), asm.AddAtomic.Mem(asm.R0, asm.R1, asm.DWord, 0), asm.Ja.Label("end"))
 	c.here("first")
-	c.emit(asm.Mov.Imm(asm.R1, 1), asm.StoreMem(asm.RFP, atDelta, asm.R1, asm.DWord), asm.LoadMapPtr(asm.R1, c.errnos.FD()))
+	c.emit(asm.Mov.Imm(asm.R1, 1), asm.StoreMem(asm.RFP, atDelta, asm.R1, asm.DWord),
+		asm.LoadMapPtr(asm.R1, c.errnos.FD()))
 	c.address(asm.R2, atKey)
 	c.address(asm.R3, atDelta)
 	c.emit(asm.Mov.Imm(asm.R4, 0), asm.FnMapUpdateElem.Call(), asm.Ja.Label("end"))
@@ -406,8 +407,8 @@ func (c *code) swap() asm.Instructions {
 	c.called() // the call that ended it
 	c.here("off")
 	c.zero(threadOn, asm.DWord)
-	c.emit(asm.LoadMem(asm.R1, asm.RFP, atState, asm.DWord), asm.And.Imm(asm.R1, taskDead), asm.JEq.Imm(asm.R1, 0, "next"),
-		asm.LoadMapPtr(asm.R1, c.threads.FD()))
+	c.emit(asm.LoadMem(asm.R1, asm.RFP, atState, asm.DWord), asm.And.Imm(asm.R1, taskDead),
+		asm.JEq.Imm(asm.R1, 0, "next"), asm.LoadMapPtr(asm.R1, c.threads.FD()))
 	c.address(asm.R2, atThread)
 	c.emit(asm.FnMapDeleteElem.Call())
 	c.here("next")

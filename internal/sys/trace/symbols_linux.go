@@ -73,8 +73,8 @@ func (s *symbols) frames(addresses []uint64) (out []string) {
 	return sleepOnly(out)
 }
 
-// sleepOnly leaves out what all sleeps have in common: the tracing and the scheduler at the one end, the entry of system
-// calls at the other.
+// sleepOnly leaves out what all sleeps have in common: the tracing and the scheduler at the one end, the entry of
+// system calls at the other.
 func sleepOnly(frames []string) []string {
 	for len(frames) > 0 && (strings.Contains(frames[0], "bpf") || strings.Contains(frames[0], "trace") ||
 		strings.Contains(frames[0], "schedule")) {

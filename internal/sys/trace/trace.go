@@ -2,12 +2,13 @@
 // how many, how long, how many bytes, which errors, what they waited for.
 //
 // There are two ways. Programs in the kernel (BPF) count there and slow the work down least. Where these are not
-// allowed, the processes are stopped at each call (ptrace), which costs several microseconds for each stop: then counts,
-// bytes and errors are told, and no times.
+// allowed, the processes are stopped at each call (ptrace), which costs several microseconds for each stop: then
+// counts, bytes and errors are told, and no times.
 //
-// A trial's worker says when the timed part begins: it writes a mark (wire.TypeBegin) to the agent, then asks twice what
-// it has used (getrusage), and the clock starts. It asks again when the clock has stopped, and writes wire.TypeEnd. Both
-// ways see these calls, so that nothing is counted but the timed part, and nothing has to be told to the worker.
+// A trial's worker says when the timed part begins: it writes a mark (wire.TypeBegin) to the agent, then asks twice
+// what it has used (getrusage), and the clock starts. It asks again when the clock has stopped, and writes
+// wire.TypeEnd. Both ways see these calls, so that nothing is counted but the timed part, and nothing has to be told to
+// the worker.
 package trace
 
 import (
@@ -37,7 +38,7 @@ type Trace struct {
 type Call struct {
 	Name   string `json:"name"`
 	Count  int64  `json:"count"`  // that returned in the timed part, or ended their thread
-	NS     int64  `json:"ns"`     // from entry to return, as far as it lies in the timed part; 0 if times are not measured
+	NS     int64  `json:"ns"`     // from entry to return, as far as it is timed; 0 if times are not measured
 	WaitNS int64  `json:"wait"`   // of NS, asleep
 	Ready  int64  `json:"ready"`  // of NS, in ns, ready to run while another ran
 	Bytes  int64  `json:"bytes"`  // of calls that return a number of bytes; else 0
@@ -231,8 +232,9 @@ func Waits(name string) bool {
 
 var waiting = []string{
 	"clock_nanosleep", "epoll_pwait", "epoll_pwait2", "epoll_wait", "futex", "futex_wait", "futex_waitv",
-	"io_getevents", "io_pgetevents", "io_uring_enter", "msgrcv", "mq_timedreceive", "nanosleep", "pause", "poll", "ppoll",
-	"pselect6", "restart_syscall", "rt_sigsuspend", "rt_sigtimedwait", "select", "semop", "semtimedop", "wait4", "waitid",
+	"io_getevents", "io_pgetevents", "io_uring_enter", "msgrcv", "mq_timedreceive", "nanosleep", "pause", "poll",
+	"ppoll", "pselect6", "restart_syscall", "rt_sigsuspend", "rt_sigtimedwait", "select", "semop", "semtimedop",
+	"wait4", "waitid",
 }
 
 // Sum adds traces of the same work.

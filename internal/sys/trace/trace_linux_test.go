@@ -413,8 +413,9 @@ func TestNotPermitted(t *testing.T) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	cmd.Dir = "/"
 	out, err := cmd.Output()
-	if err != nil || !strings.Contains(string(out), "run tare as root") && !strings.Contains(string(out), "PID namespace") {
-		t.Errorf("%q, %v", out, err)
+	said := string(out)
+	if err != nil || !strings.Contains(said, "run tare as root") && !strings.Contains(said, "PID namespace") {
+		t.Errorf("%q, %v", said, err)
 	}
 }
 

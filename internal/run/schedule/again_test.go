@@ -1,0 +1,54 @@
+package schedule
+
+import (
+	"slices"
+	"testing"
+
+	"tare/internal/judge/verdict"
+	"tare/internal/measure/workload"
+	"tare/internal/run/tracing"
+)
+
+// TestAgainWithoutAProcessHere repeats trials in targets whose processes are nowhere on this machine: they are done in
+// turn and not traced, which is said, and nothing stays open.
+func TestAgainWithoutAProcessHere(t *testing.T) {
+	w := newWorld(0, map[string]float64{"host": 1000, "vm": 2000})
+	p := simPlan("host", "vm")
+	p.Workloads = p.Workloads[:1]
+	kinds := func(n string) (*workload.Kind, bool) { return &simKind, n == "sim" }
+	const rounds = 3
+	var begun []int
+	res, err := RunAgain(t.Context(), Config{Plan: p, Kinds: kinds, Opener: w,
+		Header: verdict.Run{ID: "no-such-run"}}, Again{Workload: p.Workloads[0].Label, Target: "vm", Baseline: "host",
+		Rounds: rounds, Tracer: &tracing.Tracer{Way: tracing.Ptrace}, Begins: func(n int) { begun = append(begun, n) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]int{}
+	for _, x := range res.Trials {
+		count[x.Target]++
+		if x.Trace != nil || x.Record.Work < 1 || x.Record.AgentNS <= 0 {
+			t.Errorf("%+v", x)
+		}
+	}
+	if count["host"] != rounds || count["vm"] != rounds || !slices.Equal(begun, []int{1, 2, 3}) {
+		t.Errorf("trials %v in rounds %v", count, begun)
+	}
+	for _, name := range []string{"host", "vm"} {
+		if res.Inside[name] || res.Lost[name] == "" {
+			t.Errorf("%s: inside %v, lost %q", name, res.Inside[name], res.Lost[name])
+		}
+		if w.opens[name] != 1 || w.closed[name] != 1 {
+			t.Errorf("%s was opened %d times and closed %d times", name, w.opens[name], w.closed[name])
+		}
+	}
+	w.fails["vm"] = true
+	if _, err := RunAgain(t.Context(), Config{Plan: p, Kinds: kinds, Opener: w}, Again{
+		Workload: p.Workloads[0].Label, Target: "vm", Baseline: "host", Rounds: 1}); err == nil {
+		t.Error("a target whose trials fail was explained")
+	}
+	if _, err := RunAgain(t.Context(), Config{Plan: p, Kinds: kinds, Opener: w},
+		Again{Workload: "nosuch"}); err == nil {
+		t.Error("a workload that the plan has not was explained")
+	}
+}
