@@ -192,6 +192,9 @@ func Explain(in *Input) *Explanation {
 	e.serving(base)
 	e.serving(target)
 	e.find()
+	if len(e.Parts) == 0 {
+		e.servedMore(base, target)
+	}
 	return e
 }
 

@@ -133,6 +133,16 @@ func TestUnseen(t *testing.T) {
 			}
 		}, "box: its own calls are not seen, because it has a kernel of its own; traced was what serves it on this " +
 			"machine: qemu-system-x86"},
+		"two virtual machines": {func(in *Input) {
+			for _, s := range []*Side{&in.Baseline, &in.Target} {
+				s.Inside = false
+				for i := range s.Trials {
+					if tr := s.Trials[i].Trace; tr != nil {
+						tr.Serving, tr.Work = tr.Work, nil
+					}
+				}
+			}
+		}, ""},
 		"elsewhere": {func(in *Input) {
 			in.Target.Inside, in.Target.Lost = false, "it is far away"
 			for i := range in.Target.Trials {
@@ -163,6 +173,10 @@ func TestUnseen(t *testing.T) {
 		}
 		if name == "a virtual machine" && (len(e.Serving) != 4 || e.Serving[3].Count != 2000) {
 			t.Errorf("%s: %+v", name, e.Serving)
+		}
+		const served = "what serves box on this machine makes 34,000 more lstat for each walk; +41.0 ms"
+		if name == "two virtual machines" && (len(e.Found) != 2 || e.Found[1] != served) {
+			t.Errorf("%s: %q", name, e.Found)
 		}
 		if _, err := json.Marshal(e); err != nil {
 			t.Errorf("%s: %v", name, err)

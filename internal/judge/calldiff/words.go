@@ -1,6 +1,7 @@
 package calldiff
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"tare/internal/sys/trace"
 	"tare/internal/unit"
 )
 
@@ -63,7 +65,7 @@ func traced(s *Side) (n int) {
 // find puts the findings into words.
 func (e *Explanation) find() {
 	if len(e.Parts) == 0 {
-		e.Found = append(e.Found, "the calls of both sides cannot be compared: one of them is not seen")
+		e.Found = append(e.Found, "the calls of the work cannot be compared: they are not seen on both sides")
 		return
 	}
 	switch {
@@ -124,6 +126,45 @@ func (e *Explanation) sentence(p *Part) string {
 	}
 	return strings.Join(parts, "; ")
 }
+
+// servedMore says what serves the target does otherwise than what serves the baseline, where the calls of the work
+// itself are not seen.
+func (e *Explanation) servedMore(base, target *side) {
+	if base.sum == nil || target.sum == nil || len(base.sum.Serving) == 0 || len(target.sum.Serving) == 0 {
+		return
+	}
+	type served struct {
+		name     string
+		more, ns float64
+	}
+	by := map[string]*served{}
+	add := func(s *side, sign float64) {
+		for i := range s.sum.Serving {
+			c := &s.sum.Serving[i]
+			if by[c.Name] == nil {
+				by[c.Name] = &served{name: c.Name}
+			}
+			by[c.Name].more += sign * float64(c.Count) / s.work
+			by[c.Name].ns += sign * timeOf(c) / s.work
+		}
+	}
+	add(base, -1)
+	add(target, 1)
+	var all []*served
+	for _, name := range slices.Sorted(maps.Keys(by)) {
+		if s := by[name]; s.more > 0 && s.ns > 0 && !trace.Waits(name) {
+			all = append(all, s)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *served) int { return cmp.Compare(b.ns, a.ns) })
+	for _, s := range all[:min(len(all), mostServedMore)] {
+		e.Found = append(e.Found, fmt.Sprintf("what serves %s on this machine makes %s more %s for each %s; %s",
+			e.Target, unit.Number(s.more), s.name, e.Unit, signedTime(s.ns)))
+	}
+}
+
+// mostServedMore bounds what is said of that.
+const mostServedMore = 3
 
 // errorsOf says which failures differ.
 func errorsOf(p *Part) string {

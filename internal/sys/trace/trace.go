@@ -231,6 +231,7 @@ func Waits(name string) bool {
 }
 
 var waiting = []string{
+	"clone", "clone3", "vfork", // for a child that uses its parent's memory to begin its program
 	"clock_nanosleep", "epoll_pwait", "epoll_pwait2", "epoll_wait", "futex", "futex_wait", "futex_waitv",
 	"io_getevents", "io_pgetevents", "io_uring_enter", "msgrcv", "mq_timedreceive", "nanosleep", "pause", "poll",
 	"ppoll", "pselect6", "restart_syscall", "rt_sigsuspend", "rt_sigtimedwait", "select", "semop", "semtimedop",

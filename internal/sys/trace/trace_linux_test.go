@@ -428,7 +428,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("%d is called %s, want %s", nr, got, name)
 		}
 	}
-	all := map[string]bool{}
+	all := map[string]bool{"vfork": true} // on amd64 only, as some others
 	for nr := range mostCalls {
 		all[Name(nr)] = true
 	}
