@@ -80,7 +80,8 @@ type Explanation struct {
 	// Found are the findings in words, the most important first.
 	Found []string `json:"found"`
 	// Lost says what could not be traced, and why.
-	Lost []string `json:"lost,omitempty"`
+	Lost  []string `json:"lost,omitempty"`
+	calls float64  // of all kinds, for a unit of work
 }
 
 // The parts that are no system calls.
@@ -339,7 +340,13 @@ func (e *Explanation) parts(base, target *side) {
 		e.BaseNS, e.TargetNS = e.BaseNS+p.Base.NS, e.TargetNS+p.Target.NS
 		e.Parts = append(e.Parts, p)
 	}
+	e.calls = all
 	whole := e.TargetNS - e.BaseNS
+	if e.Timed {
+		if p := &e.Parts[len(e.Parts)-1]; !p.Shown { // others had the processor, by chance
+			whole -= p.Extra
+		}
+	}
 	e.Divided = math.Abs(whole) >= littleTime*max(e.TargetNS, e.BaseNS)
 	if !e.Timed {
 		whole = more

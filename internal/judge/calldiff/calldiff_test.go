@@ -94,6 +94,19 @@ func TestChanceIsNotShown(t *testing.T) {
 	}
 }
 
+// TestChanceIsNotDivided holds that a wait for a processor that comes and goes takes no part in the shares.
+func TestChanceIsNotDivided(t *testing.T) {
+	in := walk(5)
+	in.Target.Trials[0].Trace.CPU.ReadyNS = 900e6
+	e := Explain(in)
+	if p := e.Parts[0]; p.Name != Ready || p.Shown {
+		t.Errorf("%+v", p)
+	}
+	if p := e.Parts[1]; p.Name != "lstat" || math.Abs(p.Share-41/43.0) > 0.02 {
+		t.Errorf("%+v", p)
+	}
+}
+
 func TestCountsOnly(t *testing.T) {
 	in := walk(3)
 	in.Way, in.Lost = "ptrace", "no times"

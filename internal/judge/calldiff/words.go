@@ -265,7 +265,7 @@ func (t *text) table(e *Explanation) {
 	left := 0
 	for i := range e.Parts {
 		p := &e.Parts[i]
-		if !t.All && (i >= mostParts || e.small(p)) {
+		if !t.All && (len(rows) > mostParts || e.small(p)) {
 			left++
 			continue
 		}
@@ -301,7 +301,7 @@ func (e *Explanation) small(p *Part) bool {
 	if e.Timed {
 		return p.Base.NS < alike*e.BaseNS && p.Target.NS < alike*e.TargetNS
 	}
-	return math.Abs(p.Share) < alike && math.Abs(p.More()) <= alike*max(p.Base.Count, p.Target.Count)
+	return max(p.Base.Count, p.Target.Count) < alike*e.calls
 }
 
 // grid writes rows of cells, the first column to the left and the others to the right.

@@ -33,9 +33,9 @@ func BenchmarkCall(b *testing.B) {
 // BenchmarkSlowdown is how many times as long work takes by BPF that makes half a million calls a second: 2 µs for
 // each, most of them in user code.
 func BenchmarkSlowdown(b *testing.B) {
-	const each, calls = 2 * time.Microsecond, 20_000
+	const each, calls = 2 * time.Microsecond, 500
 	runtime.LockOSThread()
-	spins := 1
+	spins := 0
 	round := func() time.Duration {
 		began := time.Now()
 		for range calls {
@@ -46,23 +46,28 @@ func BenchmarkSlowdown(b *testing.B) {
 		}
 		return time.Since(began)
 	}
-	best := func(n int) time.Duration {
+	best := func(n int) time.Duration { // of several, because the machine may do other things meanwhile
 		fastest := round()
 		for range n {
 			fastest = min(fastest, round())
 		}
 		return fastest
 	}
-	for best(3) < calls*each {
-		spins += spins/8 + 1
+	bare := best(1000)
+	for spins = 1000; ; { // the first guess is far off, because a longer loop is a faster one
+		better := int(float64(spins) * float64(calls*each-bare) / float64(best(1000)-bare))
+		if better > spins*9/10 && better < spins*11/10 {
+			break
+		}
+		spins = better
 	}
 	for b.Loop() {
-		plain, traced := best(20), time.Hour
+		plain, traced := best(500), time.Hour
 		for range 5 { // in turn, because the machine may do other things meanwhile
 			end := traceSelf(b, os.Getpid())
-			traced = min(traced, best(20))
+			traced = min(traced, best(500))
 			end()
-			plain = min(plain, best(20))
+			plain = min(plain, best(500))
 		}
 		b.ReportMetric(traced.Seconds()/plain.Seconds(), "x-untraced")
 		b.ReportMetric(calls/plain.Seconds(), "calls/s")
