@@ -32,11 +32,12 @@ const pings = 3
 // afterwards, else the environment's. A trial's own failure is also in Outcome.Result.Error. When ctx ends, the trial
 // is cancelled.
 func (s *Conn) Run(ctx context.Context, run wire.Run) (Outcome, error) {
-	return s.RunTold(ctx, run, func() {})
+	return s.RunTold(ctx, run, func(bool) {})
 }
 
-// RunTold is Run. It calls begun when the timed part has begun.
-func (s *Conn) RunTold(ctx context.Context, run wire.Run, begun func()) (Outcome, error) {
+// RunTold is Run. It calls mark when the timed part begins, and when it has ended, as soon as the agent's word for it
+// arrives. mark must be quick.
+func (s *Conn) RunTold(ctx context.Context, run wire.Run, mark func(begins bool)) (Outcome, error) {
 	o := Outcome{Start: time.Now()}
 	before, err := s.Ping(ctx, pings)
 	if err != nil {
@@ -47,7 +48,7 @@ func (s *Conn) RunTold(ctx context.Context, run wire.Run, begun func()) (Outcome
 	if err := s.request(ctx, wire.TypeRun, run); err != nil {
 		return o, err
 	}
-	begin, end, err := s.follow(ctx, &o, begun)
+	begin, end, err := s.follow(ctx, &o, mark)
 	if err != nil {
 		return o, err
 	}
@@ -76,22 +77,9 @@ func (s *Conn) RunTold(ctx context.Context, run wire.Run, begun func()) (Outcome
 	return o, nil
 }
 
-// markKey is the key of what OnMark puts into a context.
-type markKey struct{}
-
-// OnMark returns a context for Run that has mark called when the timed part begins, and when it has ended, as soon as
-// the agent's word for it arrives. mark must be quick.
-func OnMark(ctx context.Context, mark func(begins bool)) context.Context {
-	return context.WithValue(ctx, markKey{}, mark)
-}
-
 // follow reads the frames of a trial up to its result.
-func (s *Conn) follow(ctx context.Context, o *Outcome, begun func()) (begin, end int64, err error) {
+func (s *Conn) follow(ctx context.Context, o *Outcome, mark func(begins bool)) (begin, end int64, err error) {
 	var samples map[string][]float64
-	mark, _ := ctx.Value(markKey{}).(func(begins bool))
-	if mark == nil {
-		mark = func(bool) {}
-	}
 	for {
 		a, err := s.next(ctx)
 		if err != nil {
@@ -103,7 +91,6 @@ func (s *Conn) follow(ctx context.Context, o *Outcome, begun func()) (begin, end
 		switch t := a.frame.Type; {
 		case t == wire.TypeBegin && begin == 0:
 			begin = a.at
-			begun()
 			mark(true)
 		case t == wire.TypeEnd && begin != 0 && end == 0:
 			end = a.at

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"tare/internal/lab/deploy"
 	"tare/internal/plan"
 	"tare/internal/record"
 	"tare/internal/run/tracing"
@@ -174,10 +173,11 @@ func (x *again) once(ctx context.Context, round int, target string, traced bool)
 			return fmt.Errorf("trace %s in %s: %w", x.w.Label, target, err)
 		}
 		if !marked {
-			ctx = deploy.OnMark(ctx, func(begins bool) { marks = errors.Join(marks, x.Tracer.Mark(begins)) })
+			x.trials.mark = func(begins bool) { marks = errors.Join(marks, x.Tracer.Mark(begins)) }
 		}
 	}
 	t, err := x.trial(ctx, target)
+	x.trials.mark = nil
 	if traced {
 		seen, stopped := x.Tracer.Stop()
 		if err == nil && t.Error == nil {

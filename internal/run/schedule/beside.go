@@ -283,7 +283,7 @@ func (n *atWork) rounds(ctx context.Context, run wire.Run) {
 	defer close(n.done)
 	var once sync.Once
 	for {
-		out, err := n.agent.RunTold(ctx, run, func() { once.Do(func() { close(n.begun) }) })
+		out, err := n.agent.RunTold(ctx, run, func(bool) { once.Do(func() { close(n.begun) }) })
 		if err != nil {
 			if ctx.Err() == nil || !n.agent.Alive() {
 				n.err = err

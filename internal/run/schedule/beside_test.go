@@ -65,8 +65,8 @@ func (a *disturbedAgent) Run(ctx context.Context, r wire.Run) (deploy.Outcome, e
 	return o, err
 }
 
-func (a *disturbedAgent) RunTold(ctx context.Context, r wire.Run, begun func()) (deploy.Outcome, error) {
-	return a.round(ctx, r, begun)
+func (a *disturbedAgent) RunTold(ctx context.Context, r wire.Run, mark func(begins bool)) (deploy.Outcome, error) {
+	return a.round(ctx, r, func() { mark(true) })
 }
 
 // round is a neighbour's: a unit takes a microsecond.

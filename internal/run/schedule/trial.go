@@ -30,6 +30,8 @@ type trialRunner struct {
 	showing  *showing
 	besides  *besides
 	launcher Launcher // nil: there is none
+	// mark is told when the timed part of a trial begins and ends; nil: nobody asks.
+	mark func(begins bool)
 }
 
 // trial runs one trial and puts it on disk, whatever came of it. An error means that the run cannot go on.
@@ -58,8 +60,13 @@ func (x *trialRunner) trial(ctx context.Context, w *plan.Workload, t record.Tria
 	}
 	watched := watchHost(at.HostThreads)
 	if err == nil {
-		out, err = x.worker(w, t.Target).Run(tctx, wire.Run{Job: job, Work: c.work, Inject: t.Inject,
-			Warmup: t.Warmup(), Show: x.showing.numbers(cellKey{w.Label, t.Target})})
+		run := wire.Run{Job: job, Work: c.work, Inject: t.Inject, Warmup: t.Warmup(),
+			Show: x.showing.numbers(cellKey{w.Label, t.Target})}
+		if x.mark != nil {
+			out, err = at.Agent.RunTold(tctx, run, x.mark)
+		} else {
+			out, err = x.worker(w, t.Target).Run(tctx, run)
+		}
 	}
 	cancel()
 	beside, lacking := x.besides.end(ctx, w, t.Target, neighbour, asked, &out)

@@ -173,8 +173,9 @@ func (a *simAgent) Run(ctx context.Context, r wire.Run) (deploy.Outcome, error) 
 	}, nil
 }
 
-func (a *simAgent) RunTold(ctx context.Context, r wire.Run, begun func()) (deploy.Outcome, error) {
-	begun()
+func (a *simAgent) RunTold(ctx context.Context, r wire.Run, mark func(begins bool)) (deploy.Outcome, error) {
+	mark(true)
+	defer mark(false)
 	return a.Run(ctx, r)
 }
 
