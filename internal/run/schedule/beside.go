@@ -24,7 +24,7 @@ const (
 // gap between two rounds falls into the trial; where one did, the rounds beside that cell become longer. It goes on
 // until the trial has ended, and its last round is awaited: work counts that is done.
 const (
-	firstRound    = 100 * time.Millisecond
+	firstRound    = 200 * time.Millisecond
 	leastRound    = 300 * time.Millisecond
 	longestRound  = time.Minute
 	leastReserve  = 1.5 // of the trial's length
