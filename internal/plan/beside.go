@@ -160,6 +160,9 @@ func (r *reader) does(nb *neighbour, all []Workload, at pos) bool {
 	}
 	nb.Kind, nb.Params, nb.Label = w.Kind, w.Params, w.Label
 	if r.t == nil {
+		if nb.Label == "" { // a resolved plan has it
+			nb.Label = w.Kind
+		}
 		return true
 	}
 	k := r.t.kind(w.Kind)

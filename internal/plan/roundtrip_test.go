@@ -113,6 +113,7 @@ workloads:
 
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(full))
+	f.Add([]byte(noisy))
 	f.Add(Marshal(&Plan{Schema: 1, Looks: []int{10}, Workloads: []Workload{{Label: "x", Kind: "y"}}}))
 	f.Add(Example(tables(), []string{"host", "vm=qemu"}))
 	f.Add([]byte("a: &a [*a]\nworkloads: *a\n"))
@@ -138,6 +139,10 @@ func FuzzParse(f *testing.F) {
 func FuzzUnmarshal(f *testing.F) {
 	p, err := Parse("p", []byte(full), tables())
 	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(Marshal(p))
+	if p, err = Parse("p", []byte(noisy), tables()); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(Marshal(p))
