@@ -40,14 +40,17 @@ func facet(list []string, name string) []string {
 	return append(list, name)
 }
 
-// driverOf is what makes a target: "docker", "9p mount".
+// driverOf is what makes a target: "docker", "9p mount". One with a neighbour at work is none of those that are alone.
 func driverOf(t *plan.Target) string {
-	name := oneLine(t.Spec.Driver, longestFacet-6)
+	name := oneLine(t.Spec.Driver, longestFacet-30)
 	switch {
 	case t.IsMount():
-		return name + " mount"
+		name += " mount"
 	case name == "local":
-		return "host"
+		name = "host"
+	}
+	if t.Beside != "" {
+		name += " beside a neighbour"
 	}
 	return name
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"tare/internal/judge/history"
+	"tare/internal/lab/env"
+	"tare/internal/plan"
 	"tare/internal/record"
 )
 
@@ -84,6 +86,22 @@ func TestKernelName(t *testing.T) {
 	} {
 		if got := kernelName(&record.Facts{OS: x.os, Kernel: x.kernel}); got != x.want {
 			t.Errorf("%q %q: %q, want %q", x.os, x.kernel, got, x.want)
+		}
+	}
+}
+
+func TestDriverOf(t *testing.T) {
+	spec := func(driver string) env.Spec { return env.Spec{Driver: driver} }
+	for _, x := range []struct {
+		target plan.Target
+		want   string
+	}{
+		{plan.Target{Spec: spec("local")}, "host"}, {plan.Target{Spec: spec("docker")}, "docker"},
+		{plan.Target{Spec: spec("9p"), Of: "vm"}, "9p mount"},
+		{plan.Target{Spec: spec("docker"), Like: "box", Beside: "noisy"}, "docker beside a neighbour"},
+	} {
+		if got := driverOf(&x.target); got != x.want {
+			t.Errorf("%+v: %q, want %q", x.target, got, x.want)
 		}
 	}
 }
