@@ -77,6 +77,21 @@ type Manifest struct {
 	// Inject is the share of hidden extra work by target, in a bundle of the self-test. Neither plan nor a run knows of
 	// it.
 	Inject map[string]float64 `json:"inject,omitempty"`
+	// Shard says which part the run is of what a fleet measures; nil for a run of its own.
+	Shard *Shard `json:"shard,omitempty"`
+}
+
+// Shard is a host's part of a fleet's measurement: the whole plan, on this host. Number counts from 1 to Of.
+type Shard struct {
+	Plan    string `json:"plan"` // plan.Identity of what all hosts were asked for
+	Number  int    `json:"number"`
+	Of      int    `json:"of"`
+	Host    string `json:"host"`    // as the fleet calls it
+	Machine string `json:"machine"` // tells machines apart, whatever they are called; "" where nothing does
+	// Facts are those that only the host itself can tell, by dotted name: "cpu.microcode".
+	Facts map[string]string `json:"facts,omitempty"`
+	// WaitedS is how long it waited for another fleet's run on the same machine, s.
+	WaitedS float64 `json:"waited_seconds,omitempty"`
 }
 
 // File is the digest of one file of a bundle that has ended.

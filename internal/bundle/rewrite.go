@@ -87,6 +87,11 @@ func (r *rewriting) run() error {
 		return err
 	}
 	m := r.bundle.Manifest
+	if m.Shard != nil {
+		s := *m.Shard // its machine is a digest already, and still tells hosts apart
+		s.Host = r.editor.Text(s.Host)
+		m.Shard = &s
+	}
 	w := &Writer{root: r.to, manifest: m, chain: genesis(m.RunID), passing: true}
 	r.editor.Plan(r.bundle.Plan)
 	if err := w.Plan(r.bundle.Plan); err != nil {

@@ -122,6 +122,15 @@ func (w *Writer) Inject(shares map[string]float64) error {
 	return nil
 }
 
+// Mark writes down which part of a fleet's measurement the run is, before the first trial.
+func (w *Writer) Mark(s *Shard) error {
+	w.manifest.Shard = s
+	if err := w.writeManifest(); err != nil {
+		return fmt.Errorf("write bundle %s: %w", w.dir, explain(err))
+	}
+	return nil
+}
+
 // Vacant says why no bundle can begin in a folder, with ErrNotEmpty or ErrResumable. One that is not there is made by
 // Create.
 func Vacant(dir string) error {

@@ -36,6 +36,8 @@ type Flags struct {
 	Budget *time.Duration // --budget; 0 means no bound
 	Blocks int            // --blocks: most blocks; 0 leaves the plan's looks
 	Seed   uint64         // --seed; 0 leaves the plan's
+	// SeedElse is the seed where neither Seed nor the plan says one; with 0 one is drawn.
+	SeedElse uint64
 }
 
 // ParseWithFlags is Parse with the command line laid over the file before anything is filled in: what the file does not
@@ -91,6 +93,9 @@ func (d *draft) withFlags(f Flags, t *Tables, p *problems) (*Plan, error) {
 	}
 	if f.Seed != 0 {
 		d.Seed = f.Seed
+	}
+	if d.Seed == 0 {
+		d.Seed = f.SeedElse
 	}
 	named, planned := len(d.Targets) > 0, slices.Clone(d.Targets)
 	d.flagEnvironments(f.Environments, &reader{t, p})
