@@ -1,0 +1,12 @@
+//go:build !unix && !windows
+
+package filelock
+
+import (
+	"errors"
+	"os"
+)
+
+const noFollow = 0
+
+func lock(*os.File) error { return errors.ErrUnsupported }
