@@ -23,7 +23,7 @@ var ladder = []string{
 	"internal/show/*",
 	"internal/run/schedule",
 	"internal/run/*",
-	"internal/judge/failif",
+	"internal/judge/failif internal/judge/fleet",
 	"internal/judge/*",
 	"internal/judge/verdict",
 	"internal/bundle",

@@ -7,6 +7,7 @@ import (
 	"tare/internal/measure/workload"
 	"tare/internal/plan"
 	"tare/internal/record"
+	"tare/internal/stats"
 )
 
 // Schema is the version of Comparison's JSON form.
@@ -152,6 +153,13 @@ type Value struct {
 	High     float64 `json:"high"`
 	Blocks   int     `json:"blocks"`
 	Doubt    string  `json:"-"` // why it is not to be used; "" when it can be
+	// Nested says what the cost differs by from block to block and from boot to boot.
+	Nested stats.Nested `json:"-"`
+	// Work is the number of units of work in a trial, where that must be the same to compare; else 0.
+	Work int64 `json:"-"`
+	// Checks is the evidence of the work as text: equal for equal work. It is empty where there is none, or where it
+	// depends on something that is drawn.
+	Checks string `json:"-"`
 
 	cost, costLow, costHigh float64 // on the log scale
 }

@@ -2,8 +2,11 @@ package rundiff
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"tare/internal/judge/verdict"
 	"tare/internal/record"
@@ -107,13 +110,49 @@ func FiguresOf(s *Side) []Value {
 				v := Value{Workload: w.Label, Kind: w.Kind, Target: target, Metric: m.Name, Unit: m.Unit,
 					Primary: m.Name == primary,
 					Doubt:   doubts.of(k, m.Timed)}
-				if v.estimate(ts.costs(m, doubts.clock(k)), m, alpha) {
-					out = append(out, v)
+				costs := ts.costs(m, doubts.clock(k))
+				if !v.estimate(costs, m, alpha) {
+					continue
 				}
+				v.Nested, v.Checks = stats.Nest(costs), checksText(ts)
+				if kind.SameWork {
+					v.Work = w.Work[target]
+				}
+				out = append(out, v)
 			}
 		}
 	}
 	return out
+}
+
+// Measured is what the figure says of the target's cost on the log scale. Its second result is false where it says
+// nothing that others can be held against, because there are too few blocks for an interval.
+func (v *Value) Measured(r *verdict.Result) (stats.Measured, bool) {
+	units := v.Blocks
+	if r.Run.Sessions > 1 {
+		units = r.Run.Sessions
+	}
+	return stats.MeasuredBy(v.cost, v.costLow, v.costHigh, levelOf(r), units)
+}
+
+// MeasuredRatio is what a cell says of its ratio on the log scale, as Value.Measured.
+func MeasuredRatio(c *verdict.Cell, r *verdict.Result) (stats.Measured, bool) {
+	if !(c.Ratio.Center > 0) || !(c.Low > 0) || !(c.High > 0) {
+		return stats.Measured{}, false
+	}
+	i := inputOf(c.Ratio, 0, 0, r)
+	x := logs(c.Ratio)
+	return stats.MeasuredBy(x.center, x.low, x.high, i.alpha, i.units)
+}
+
+// checksText writes the evidence of the work in an order of its own.
+func checksText(ts trials) string {
+	var b strings.Builder
+	checks := checksOf(ts)
+	for _, name := range slices.Sorted(maps.Keys(checks)) {
+		fmt.Fprintf(&b, "%q=%q\n", name, checks[name])
+	}
+	return b.String()
 }
 
 func (v *Value) estimate(costs [][]float64, m unit.Metric, alpha float64) bool {

@@ -274,6 +274,7 @@ func (cm *cellMaker) finish(c *cellBuilder) {
 	if c.decision != nil {
 		c.Ratio = cm.ratio(c.decision, c.withheld, c.incomparable)
 		c.ThisBoot = len(cm.index.sessions) < 2 && nearSame(&c.Ratio)
+		c.Nested = stats.Nest(bySession(c.d, c.keys))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"tare/internal/record"
+	"tare/internal/stats"
 )
 
 // Schema is the version of Result's JSON form. It stays while fields are only added, because readers are told to pass
@@ -128,6 +129,9 @@ type Cell struct {
 	Spread         *Spread          `json:"spread,omitempty"` // of a primary cell with a verdict
 	// ThisBoot says that the verdict is of one boot and so near to "the same" that another boot may say otherwise.
 	ThisBoot bool `json:"this_boot,omitempty"`
+	// Nested says what the ratio differs by from block to block and from boot to boot. It is for other packages; no
+	// report has it.
+	Nested stats.Nested `json:"-"`
 }
 
 // Summary is the geometric mean of ratios over a family's primary metrics, with an interval over blocks.
