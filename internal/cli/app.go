@@ -150,6 +150,7 @@ Try "tare run" to measure what this machine has, or "tare doctor" to see what it
 		(&abCommand{app: a}).command(), (&pullCommand{app: a}).command(),
 		(&galleryCommand{app: a}).command(),
 		(&whyCommand{app: a}).command(),
+		(&fleetCommand{app: a}).command(),
 		(&manCommand{app: a}).command(), (&completionCommand{app: a}).command(),
 	)
 	root.CompletionOptions.DisableDefaultCmd = true

@@ -124,11 +124,17 @@ func described(word, doc string) string { return cobra.CompletionWithDesc(word, 
 
 // completeFormat offers the formats that a command says it has: those of a comparison are fewer than a report's.
 func completeFormat(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	switch c.Name() {
+	name := c.Name()
+	if c.Parent() != nil && c.Parent().Name() == "fleet" {
+		name = "fleet-" + name
+	}
+	switch name {
 	case "report":
 		return done(formats())
 	case "compare":
 		return done(comparisonFormats())
+	case "fleet-report":
+		return done(fleetFormats())
 	case "list", "why":
 		return done([]string{"text", "json"})
 	}

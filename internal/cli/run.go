@@ -53,6 +53,7 @@ type runFlags struct {
 	more    costOptions
 	ui      uiFlags
 	render  report.Renderer // of the report at the end; nil: Terminal
+	shard   *bundle.Shard   // which part of a fleet's measurement it is; nil for a run of its own
 }
 
 // runCommand is `tare run`.
@@ -260,6 +261,11 @@ func (cmd *runCommand) measure(ctx context.Context, p *plan.Plan) error {
 		return usageError{err} // no run can begin in such a folder
 	}
 	dir := f.out
+	if f.shard != nil {
+		if err := w.Mark(f.shard); err != nil {
+			return errors.Join(err, w.Close())
+		}
+	}
 	return (&execution{app: cmd.app, plan: p, writer: w, dir: dir, runID: runID, flags: f}).carryOut(ctx)
 }
 

@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tare/internal/run/collect"
+)
+
+// fleetCommand is `tare fleet`.
+type fleetCommand struct {
+	*app
+}
+
+func (cmd *fleetCommand) command() *cobra.Command {
+	c := &cobra.Command{
+		Use: "fleet", Short: "Measure many machines and judge them together",
+		Long: `Measure many machines by one plan and judge them together: what the work costs across them, what it would cost on a
+further machine of the kind, which machines lie apart, and in what these differ.
+
+Each host runs the whole plan by itself (tare fleet shard) and leaves a bundle. Whatever starts that will do: a job array
+of Slurm's, GNU parallel, a matrix of GitLab's or GitHub's. Bring the bundles to one machine and collect them there.
+
+    tare fleet shard 3/40 plan.yaml            on the third of 40 hosts
+    tare fleet collect nodes bundles/*         on any machine
+    tare fleet report nodes`,
+	}
+	c.AddCommand((&fleetShardCommand{app: cmd.app}).command(), (&fleetCollectCommand{app: cmd.app}).command(),
+		(&fleetReportCommand{app: cmd.app}).command())
+	return c
+}
+
+// hostList reads the value of --hosts: names with commas between them, or the name of a file that has one on each line.
+func hostList(value string) ([]string, error) {
+	if value == "" {
+		return nil, nil
+	}
+	src := []byte(strings.ReplaceAll(value, ",", "\n"))
+	from := "--hosts"
+	if info, err := os.Stat(value); err == nil && !info.IsDir() {
+		f, err := os.Open(value)
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--hosts: %w", err)}
+		}
+		defer f.Close()
+		if src, err = io.ReadAll(io.LimitReader(f, collect.MaxHostsFile+1)); err != nil {
+			return nil, usageError{fmt.Errorf("--hosts: read %s: %w", value, err)}
+		}
+		if len(src) > collect.MaxHostsFile {
+			return nil, usagef("--hosts: %s is longer than %d MiB", value, collect.MaxHostsFile>>20)
+		}
+		from = value
+	}
+	hosts, err := collect.ParseHosts(src)
+	if err != nil {
+		return nil, usagef("%s: %v", from, err)
+	}
+	return hosts, nil
+}

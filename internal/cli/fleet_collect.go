@@ -1,0 +1,118 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"tare/internal/judge/fleet"
+	"tare/internal/lab/leftover"
+	"tare/internal/plan"
+	"tare/internal/run/collect"
+	"tare/internal/suggest"
+	"tare/internal/unit"
+)
+
+// fleetCollectCommand is `tare fleet collect`.
+type fleetCollectCommand struct {
+	*app
+	plan, by, hosts string
+	parts           int
+	quiet           bool
+}
+
+func (cmd *fleetCollectCommand) command() *cobra.Command {
+	c := &cobra.Command{
+		Use: "collect DIR BUNDLE...", Short: "Check the bundles of many hosts and bring them together in one folder",
+		Long: `Check the bundles of many hosts and bring those that count together in the folder DIR: folders and packed files, or
+folders full of them. Call it again to add more; what is in DIR already is not counted twice.
+
+A bundle counts if it is whole, of the same plan and made by the same build of tare as most others, and the only one of
+its machine. Which machine that is, "tare fleet shard" writes down; of other runs, processor, memory, name and product
+tell. A bundle that does not count is named with the reason, and keeps no other from being counted.
+
+--by name tells hosts by their names only: for nodes of a scheduler that share a machine, and for machines that were
+cloned with their identity.`,
+		Args: cobra.MinimumNArgs(2),
+		RunE: func(c *cobra.Command, args []string) error { return cmd.collect(c.Context(), args[0], args[1:]) },
+	}
+	fl := c.Flags()
+	fl.StringVar(&cmd.plan, "plan", "", "the plan that the bundles must be of [that of most of them]")
+	fl.StringVar(&cmd.by, "by", "", "what tells hosts apart: machine or name [machine]")
+	fl.StringVar(&cmd.hosts, "hosts", "", "the hosts that should be there: a,b,c, or a file with one on each line")
+	fl.IntVar(&cmd.parts, "expect", 0, "how many hosts should be there [as many as there are parts]")
+	fl.BoolVarP(&cmd.quiet, "quiet", "q", false, "say only how many count")
+	return c
+}
+
+func (cmd *fleetCollectCommand) collect(ctx context.Context, dir string, bundles []string) error {
+	rules := fleet.Rules{By: fleet.By(cmd.by), Parts: cmd.parts}
+	switch rules.By {
+	case "", fleet.ByMachine, fleet.ByName:
+	default:
+		return usagef("--by is machine or name, not %q%s", cmd.by, suggest.DidYouMean(cmd.by,
+			[]string{string(fleet.ByMachine), string(fleet.ByName)}))
+	}
+	if cmd.parts < 0 || cmd.parts > mostParts {
+		return usagef("--expect: a fleet has up to %d hosts", mostParts)
+	}
+	var err error
+	if rules.Expected, err = hostList(cmd.hosts); err != nil {
+		return err
+	}
+	if cmd.plan != "" {
+		src, err := readPlan(cmd.plan)
+		if err != nil {
+			return err
+		}
+		if _, rules.Plan, err = cmd.asked(ctx, cmd.plan, src, &plan.Flags{}); err != nil {
+			return err
+		}
+	}
+	o, done, err := cmd.fleetOptions(rules)
+	if err != nil {
+		return err
+	}
+	defer done()
+	a, err := collect.Add(ctx, dir, bundles, o)
+	if err != nil {
+		return err
+	}
+	if !cmd.quiet {
+		for _, r := range a.Refused {
+			fmt.Fprintf(cmd.err, "refused    %s: %s\n", printableLine(r.Bundle), printableLine(r.Text))
+			if r.Remedy != "" {
+				fmt.Fprintf(cmd.err, "           %s\n", printableLine(r.Remedy))
+			}
+		}
+		for _, w := range a.Warnings {
+			fmt.Fprintf(cmd.err, "warning    %s\n", printableLine(w.Text))
+		}
+		for i, m := range a.Missing {
+			if i == 20 {
+				fmt.Fprintf(cmd.err, "missing    %d more\n", len(a.Missing)-i)
+				break
+			}
+			fmt.Fprintf(cmd.err, "missing    %s\n", printableLine(m))
+		}
+	}
+	fmt.Fprintf(cmd.out, "%s: %d of %s, %d refused; see: tare fleet report %s\n", printableLine(dir), len(a.Hosts),
+		unit.Plural(a.Expected, "host"), len(a.Refused), quoteArg(dir))
+	if len(a.Hosts) == 0 {
+		fmt.Fprintln(cmd.err, "tare: no bundle counts")
+		return codeError{exitFailed}
+	}
+	return nil
+}
+
+// fleetOptions are what a fleet's folder is read with; done removes what was made for that.
+func (a *app) fleetOptions(rules fleet.Rules) (o collect.Options, done func(), err error) {
+	dir, release, err := leftover.New(a.scratchBase(), newRunID())
+	if err != nil {
+		return o, nil, fmt.Errorf("make a private directory: %w", err)
+	}
+	a.holding("the folder stays as it was")
+	return collect.Options{Kinds: a.kind, Scratch: filepath.Clean(dir), Rules: rules}, func() { release() }, nil
+}

@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"tare/internal/judge/fleet"
+	"tare/internal/record"
+	"tare/internal/run/collect"
+	"tare/internal/show/report"
+	"tare/internal/suggest"
+)
+
+// fleetReportCommand is `tare fleet report`.
+type fleetReportCommand struct {
+	*app
+	format, file string
+	options      fleet.Options
+	strict       bool
+}
+
+func (cmd *fleetReportCommand) command() *cobra.Command {
+	c := &cobra.Command{
+		Use: "report DIR", Short: "Say what the hosts of a fleet say together, and which of them lie apart",
+		Long: `Say what the hosts of a fleet say together. The unit is the host. Each ratio has its interval across the hosts, the
+interval in which a further host of the kind would lie, and on how many hosts it shows. What a unit of work costs is
+compared from host to host.
+
+Hosts that lie apart are tested against the others in each primary cell, beyond the plan's margin; of all such claims at
+most 5 % are false. With each stand the facts that it does not share with most others, the most telling first. The method
+and the rates that simulations show are in docs/method.md.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return cmd.report(c.Context(), args[0]) },
+	}
+	fl := c.Flags()
+	fl.StringVar(&cmd.format, "format", "text", oneOf(fleetFormats()))
+	fl.StringVarP(&cmd.file, "out", "o", "", "write to this file; - is standard output [-]")
+	fl.BoolVar(&cmd.options.Details, "details", false, "show every metric and every host")
+	fl.BoolVar(&cmd.strict, "strict", false,
+		"exit with 4 when a host is missing, refused or unfinished, or a ratio cannot be decided")
+	return c
+}
+
+func fleetFormats() []string {
+	var names []string
+	for _, f := range fleet.Formats() {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+func (cmd *fleetReportCommand) report(ctx context.Context, dir string) error {
+	i := slices.Index(fleetFormats(), cmd.format)
+	if i < 0 {
+		return usagef("--format is %s, not %q%s", oneOf(fleetFormats()), cmd.format,
+			suggest.DidYouMean(cmd.format, fleetFormats()))
+	}
+	o, done, err := cmd.fleetOptions(fleet.Rules{})
+	if err != nil {
+		return err
+	}
+	defer done()
+	a, err := collect.Load(ctx, dir, o)
+	if err != nil {
+		return err
+	}
+	r := fleet.Judge(a)
+	cmd.options.Wrap, cmd.options.Width = report.Wrap, cmd.width(100)
+	render := func(w io.Writer) error { return fleet.Formats()[i].Render(w, r, cmd.options) }
+	if cmd.file == "" || cmd.file == "-" {
+		err = render(cmd.out)
+	} else {
+		err = writeWhole(cmd.file, render)
+	}
+	if err != nil {
+		return err
+	}
+	return ending(nil, cmd.strict, whole(r))
+}
+
+// whole tells whether all hosts are there and every primary ratio has a verdict.
+func whole(r *fleet.Report) bool {
+	if len(r.Hosts) < r.Expected || len(r.Refused) > 0 {
+		return false
+	}
+	for _, h := range r.Hosts {
+		if !h.Finished {
+			return false
+		}
+	}
+	for i := range r.Cells {
+		c := &r.Cells[i]
+		switch c.Verdict {
+		case record.Different, record.Equivalent, record.Measured:
+		default:
+			if c.IsRatio && c.Primary {
+				return false
+			}
+		}
+	}
+	return true
+}

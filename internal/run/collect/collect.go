@@ -1,0 +1,479 @@
+// Package collect brings the bundles of many hosts together in one folder, and reads it.
+//
+//	fleet.json     which hosts count, which do not and why; by which rules
+//	hosts/*.tare   the bundles that count, packed
+//	hosts/*.json   what each says, so that a report need not read all trials again
+//
+// It is opinionated about trust. A bundle is checked against itself before it counts, and by its digest whenever the
+// folder is read. Nothing that is wrong with one bundle keeps another from being counted. What the .json files say
+// follows from the bundles, and another build of tare makes them anew.
+package collect
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"tare/internal/bundle"
+	"tare/internal/judge/fleet"
+	"tare/internal/judge/rundiff"
+	"tare/internal/judge/verdict"
+	"tare/internal/measure/workload"
+	"tare/internal/plan"
+	"tare/internal/sys/filelock"
+	"tare/internal/version"
+)
+
+// Options are what collecting and reading need.
+type Options struct {
+	// Kinds are the kinds of work that this build knows.
+	Kinds func(name string) (*workload.Kind, bool)
+	// Scratch is a private folder in which bundles are unpacked, one in each worker at a time.
+	Scratch string
+	Rules   fleet.Rules
+	// Read, where set, is told of each bundle that was read. It is called by one at a time.
+	Read func(c *fleet.Candidate)
+}
+
+// ErrNotFleet is returned for a folder that no fleet was collected in.
+var ErrNotFleet = errors.New("not a fleet's folder")
+
+// workers bounds how many bundles are read at once: each may take some hundreds of megabytes.
+func workers() int { return min(runtime.GOMAXPROCS(0), 4) }
+
+// Add checks bundles (folders, packed files, or folders of these) and adds those that count to the fleet in dir, which
+// is made where it is not there. It returns the whole fleet as it is then. A bundle that was added before is not
+// counted again. If ctx ends, the folder stays as it was.
+func Add(ctx context.Context, dir string, bundles []string, o Options) (*fleet.Admitted, error) {
+	a, err := add(ctx, dir, bundles, o)
+	if err != nil {
+		return nil, fmt.Errorf("collect in %s: %w", dir, err)
+	}
+	return a, nil
+}
+
+func add(ctx context.Context, dir string, bundles []string, o Options) (*fleet.Admitted, error) {
+	if err := vacant(dir); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Join(dir, hostsDir), 0o755); err != nil {
+		return nil, err
+	}
+	lock, err := filelock.Try(filepath.Join(dir, lockFile))
+	if errors.Is(err, filelock.ErrHeld) {
+		return nil, errors.New("another tare collects in it")
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Release()
+	f, err := read(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		f, err = &folder{dir: dir, state: state{Schema: Schema}}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	f.Options = o
+	f.adopt(o.Rules)
+	defer f.sweep()
+	old, err := f.candidates(ctx)
+	if err != nil {
+		return nil, err
+	}
+	fresh, err := f.stage(ctx, expand(bundles))
+	if err != nil {
+		return nil, err
+	}
+	return f.settle(merge(old, fresh))
+}
+
+// merge puts what was given now behind what is there. What was refused before counts anew where it was given again, and
+// what is there already is not given twice.
+func merge(old, fresh []candidate) []candidate {
+	given, there := map[string]bool{}, map[string]bool{}
+	for i := range fresh {
+		given[fresh[i].Bundle] = true
+	}
+	var all []candidate
+	for _, c := range old {
+		if c.Refused != nil && given[c.Bundle] {
+			continue
+		}
+		there[c.file.SHA256] = c.Host != nil || there[c.file.SHA256]
+		all = append(all, c)
+	}
+	for _, c := range fresh {
+		if c.Host == nil || !there[c.file.SHA256] {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// admit applies the rules.
+func (f *folder) admit(all []candidate) *fleet.Admitted {
+	list := make([]fleet.Candidate, len(all))
+	for i := range all {
+		list[i] = all[i].Candidate
+		list[i].At = i
+	}
+	a := fleet.Admit(list, f.Rules)
+	counted := map[string]bool{}
+	for _, c := range a.Hosts {
+		counted[c.Bundle] = true
+	}
+	// A bundle that has grown since takes the place of what it was.
+	a.Refused = slices.DeleteFunc(a.Refused, func(r fleet.Refusal) bool {
+		return counted[r.Bundle] && (r.Code == fleet.SameBundle || r.Code == fleet.SameHost)
+	})
+	return a
+}
+
+// Load reads the fleet in dir. Bundles that were changed since they were collected do not count any more.
+func Load(ctx context.Context, dir string, o Options) (*fleet.Admitted, error) {
+	f, err := read(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w: it has no %s; make one with `tare fleet collect`", ErrNotFleet, stateFile)
+	}
+	if err == nil {
+		f.Options = o
+		f.adopt(o.Rules)
+		var all []candidate
+		if all, err = f.candidates(ctx); err == nil {
+			return f.admit(all), nil
+		}
+	}
+	return nil, fmt.Errorf("read fleet %s: %w", dir, err)
+}
+
+// vacant says why no fleet can be collected in a folder.
+func vacant(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		switch e.Name() {
+		case stateFile:
+			return nil
+		case bundle.ManifestFile:
+			return fmt.Errorf("%w: it is a bundle; name a folder for the fleet first, then the bundles", ErrNotFleet)
+		}
+	}
+	for _, e := range entries {
+		if name := e.Name(); name != hostsDir && name != lockFile && name != partOf(stateFile) {
+			return fmt.Errorf("%w: %q is in it; choose a folder that is empty or not there yet", ErrNotFleet, name)
+		}
+	}
+	return nil
+}
+
+// expand replaces folders that are no bundles by the bundles in them, and leaves out what is named twice.
+func expand(paths []string) []string {
+	var out []string
+	seen := map[string]bool{}
+	add := func(path string) {
+		if clean := filepath.Clean(path); !seen[clean] {
+			seen[clean] = true
+			out = append(out, clean)
+		}
+	}
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil || !info.IsDir() || isBundle(path) {
+			add(path)
+			continue
+		}
+		inside, err := os.ReadDir(path)
+		found := false
+		for _, e := range inside {
+			name := filepath.Join(path, e.Name())
+			if strings.HasPrefix(e.Name(), ".") {
+				continue
+			}
+			if strings.HasSuffix(e.Name(), bundle.Ext) || e.IsDir() && isBundle(name) {
+				found = true
+				add(name)
+			}
+		}
+		if err != nil || !found {
+			add(path) // what is wrong with it, reading it says
+		}
+	}
+	return out
+}
+
+func isBundle(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, bundle.ManifestFile))
+	return err == nil
+}
+
+// candidate is a bundle with the packed file that it is kept in.
+type candidate struct {
+	fleet.Candidate
+	file   entry
+	staged string // where the file is that has no name of its own yet; "" where it has one
+}
+
+// stage reads the bundles and packs each into a file of the fleet's folder that has no name of its own yet.
+func (f *folder) stage(ctx context.Context, paths []string) ([]candidate, error) {
+	return f.each(ctx, len(paths), func(i int, scratch string) candidate { return f.take(i, paths[i], scratch) })
+}
+
+// each calls do for 0 to n-1, several at a time, each with a folder of its own that is emptied afterwards.
+func (f *folder) each(ctx context.Context, n int, do func(i int, scratch string) candidate) ([]candidate, error) {
+	out := make([]candidate, n)
+	next := make(chan int)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var failed error
+	for w := range min(workers(), n) {
+		wg.Go(func() {
+			for i := range next {
+				dir := filepath.Join(f.Scratch, fmt.Sprintf("unpacked-%d", w))
+				err := os.Mkdir(dir, 0o700)
+				if err == nil {
+					out[i] = do(i, dir)
+					err = os.RemoveAll(dir)
+				}
+				mu.Lock()
+				if err != nil {
+					failed = errors.Join(failed, err)
+				} else if f.Read != nil && out[i].Bundle != "" {
+					f.Read(&out[i].Candidate)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for i := 0; i < n && ctx.Err() == nil; i++ {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	return out, errors.Join(failed, context.Cause(ctx))
+}
+
+// refused is a candidate that cannot count.
+func refused(path, code, text, remedy string) candidate {
+	return candidate{Candidate: fleet.Candidate{Bundle: path,
+		Refused: &fleet.Refusal{Bundle: path, Code: code, Text: text, Remedy: remedy}}}
+}
+
+// take reads one bundle that the user named.
+func (f *folder) take(i int, path, scratch string) candidate {
+	staged := filepath.Join(f.dir, hostsDir, fmt.Sprintf(".new-%d%s", i, bundle.Ext))
+	info, err := os.Stat(path)
+	if err == nil && info.IsDir() {
+		if err = bundle.Pack(path, staged); errors.Is(err, bundle.ErrLocked) {
+			return refused(path, fleet.StillRuns, "its run goes on", "collect it again when it has ended")
+		}
+	} else if err == nil {
+		err = copyFile(path, staged)
+	}
+	if err != nil {
+		return refused(path, codeOf(err), err.Error(), remedyOf(err))
+	}
+	c := f.summarize(staged, scratch)
+	c.Bundle, c.staged = path, staged
+	if c.Refused != nil {
+		c.Refused.Bundle = path
+		os.Remove(staged)
+	}
+	return c
+}
+
+func codeOf(err error) string {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fleet.NotThere
+	}
+	if errors.Is(err, bundle.ErrDamaged) {
+		return fleet.Damaged
+	}
+	return fleet.Unreadable
+}
+
+func remedyOf(err error) string {
+	if errors.Is(err, bundle.ErrDamaged) {
+		return "fetch it from its host again"
+	}
+	return ""
+}
+
+// summarize unpacks a packed bundle, checks it against itself and takes from it what a fleet needs.
+func (f *folder) summarize(packed, scratch string) candidate {
+	no := func(err error) candidate {
+		text := strings.ReplaceAll(err.Error(), scratch+string(filepath.Separator), "")
+		text = strings.ReplaceAll(strings.ReplaceAll(text, scratch, "it"), packed, "it")
+		text = strings.TrimPrefix(text, "unpack it: ")
+		return refused(packed, codeOf(err), text, remedyOf(err))
+	}
+	if err := bundle.Extract(packed, scratch); err != nil {
+		return no(err)
+	}
+	report, err := bundle.Verify(scratch)
+	if err != nil {
+		return no(err)
+	}
+	if !report.OK() {
+		text := report.Problems[0].String()
+		if n := len(report.Problems); n > 1 {
+			text = fmt.Sprintf("%d problems, the first: %s", n, text)
+		}
+		return refused(packed, fleet.Damaged, text, remedyOf(bundle.ErrDamaged))
+	}
+	b, err := bundle.Open(scratch)
+	if err != nil {
+		return no(err)
+	}
+	if text := forged(b); text != "" {
+		return refused(packed, fleet.Damaged, text, "fetch it from its host again")
+	}
+	trials, err := b.Load()
+	if err != nil {
+		return no(err)
+	}
+	for i := range trials {
+		if trials[i].Inject != 0 || len(b.Manifest.Inject) > 0 {
+			return refused(packed, fleet.SelfTest, "its figures are made up by `tare selftest`", "")
+		}
+	}
+	m := &b.Manifest
+	result := verdict.Evaluate(verdict.Input{Plan: b.Plan, Environments: b.Environments, Trials: trials,
+		Kinds: f.Kinds, Run: verdict.Run{ID: m.RunID, Version: m.Version, Build: m.Build, Seconds: m.Seconds,
+			Finished: m.State == bundle.Finished}})
+	h := fleet.Summarize(m, &rundiff.Side{Result: result, Plan: b.Plan, Trials: trials, Created: m.Created,
+		Redacted: len(m.Redacted) > 0, Kinds: f.Kinds})
+	c := candidate{Candidate: fleet.Candidate{Bundle: packed, Host: h}}
+	if c.file, err = digest(packed); err != nil {
+		return no(err)
+	}
+	return c
+}
+
+// mostParts bounds the parts of a fleet, and what a mark can claim.
+const mostParts = 1_000_000
+
+// forged says what a bundle's mark contradicts; "" where it has none or it fits.
+func forged(b *bundle.Bundle) string {
+	s := b.Manifest.Shard
+	switch {
+	case s == nil:
+	case s.Of < 1 || s.Of > mostParts || s.Number < 1 || s.Number > s.Of:
+		return fmt.Sprintf("its mark says part %d of %d, which no fleet has", s.Number, s.Of)
+	case len(s.Host) > 253 || len(s.Machine) > 64 || len(s.Plan) > 64 || len(s.Facts) > 100:
+		return "its mark is longer than tare writes one"
+	// A plan with missing: skip is another on each host.
+	case b.Plan.Missing != plan.Skip && s.Plan != plan.Identity(b.Plan):
+		return "its mark names another plan than the one in it"
+	}
+	return ""
+}
+
+// copyFile copies a file, synced. What is no regular file is refused: a pipe would be waited for.
+func copyFile(from, to string) error {
+	info, err := os.Stat(from)
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is neither a folder nor a file", from)
+	}
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	if err == nil {
+		err = out.Sync()
+	}
+	if err = errors.Join(err, out.Close()); err != nil {
+		os.Remove(to)
+	}
+	return err
+}
+
+func digest(path string) (entry, error) {
+	in, err := os.Open(path)
+	if err != nil {
+		return entry{}, err
+	}
+	defer in.Close()
+	h := sha256.New()
+	n, err := io.Copy(h, in)
+	return entry{SHA256: hex.EncodeToString(h.Sum(nil)), Size: n}, err
+}
+
+// settle decides which bundles count, gives their files names, and writes down what the fleet is now. After an error
+// the folder says what it said before.
+func (f *folder) settle(all []candidate) (*fleet.Admitted, error) {
+	a := f.admit(all)
+	next := state{Schema: Schema, Version: f.state.Version, Plan: a.Plan, Build: a.Build, By: a.By,
+		Expected: f.Rules.Expected, Parts: f.Rules.Parts, Refused: []fleet.Refusal{}}
+	for _, r := range a.Refused {
+		if r.Code != fleet.NotThere { // a name that was mistyped is no part of the fleet
+			next.Refused = append(next.Refused, r)
+		}
+	}
+	for i := range a.Hosts {
+		c := &all[a.Hosts[i].At]
+		if c.staged != "" {
+			if err := f.keep(c); err != nil {
+				return nil, err
+			}
+		}
+		next.Hosts = append(next.Hosts, c.file)
+	}
+	slices.SortFunc(next.Hosts, func(x, y entry) int { return cmp.Compare(x.File, y.File) })
+	src, err := json.MarshalIndent(&next, "", "  ")
+	if err == nil {
+		err = replace(filepath.Join(f.dir, stateFile), append(src, '\n'))
+	}
+	if err != nil {
+		return nil, err
+	}
+	f.state = next
+	return a, nil
+}
+
+// keep gives a staged file its name, and writes beside it what it says.
+func (f *folder) keep(c *candidate) error {
+	base := strings.ToLower(bundle.EvidenceName(c.Host.Name))
+	base = base[:min(len(base), 60)] + "-" + c.file.SHA256[:12]
+	c.file.File, c.file.Bundle = base+bundle.Ext, c.Bundle
+	path := filepath.Join(f.dir, hostsDir, c.file.File)
+	if err := os.Rename(c.staged, path); err != nil {
+		return err
+	}
+	return f.note(c)
+}
+
+// note writes what a bundle says beside it.
+func (f *folder) note(c *candidate) error {
+	src, err := json.Marshal(summary{Schema: Schema, Build: version.Build, SHA256: c.file.SHA256, Host: c.Host})
+	if err != nil {
+		return err
+	}
+	return replace(filepath.Join(f.dir, hostsDir, noteOf(c.file.File)), append(src, '\n'))
+}
