@@ -22,15 +22,18 @@ func (cmd *fleetCommand) command() *cobra.Command {
 		Long: `Measure many machines by one plan and judge them together: what the work costs across them, what it would cost on a
 further machine of the kind, which machines lie apart, and in what these differ.
 
-Each host runs the whole plan by itself (tare fleet shard) and leaves a bundle. Whatever starts that will do: a job array
-of Slurm's, GNU parallel, a matrix of GitLab's or GitHub's. Bring the bundles to one machine and collect them there.
+On a Slurm cluster, "tare fleet run" does all of it. Elsewhere each host runs the whole plan by itself (tare fleet shard)
+and leaves a bundle, whatever starts that: ssh, GNU parallel, a matrix of GitLab's or GitHub's. Bring the bundles to one
+machine and collect them there.
 
+    tare fleet run plan.yaml --on slurm -o nodes
     tare fleet shard 3/40 plan.yaml            on the third of 40 hosts
     tare fleet collect nodes bundles/*         on any machine
     tare fleet report nodes`,
 	}
-	c.AddCommand((&fleetShardCommand{app: cmd.app}).command(), (&fleetCollectCommand{app: cmd.app}).command(),
-		(&fleetReportCommand{app: cmd.app}).command())
+	c.AddCommand((&fleetRunCommand{app: cmd.app}).command(), (&fleetShardCommand{app: cmd.app}).command(),
+		(&fleetCollectCommand{app: cmd.app}).command(), (&fleetReportCommand{app: cmd.app}).command(),
+		(&fleetHeldCommand{app: cmd.app}).command())
 	return c
 }
 

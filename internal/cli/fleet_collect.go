@@ -11,7 +11,6 @@ import (
 	"tare/internal/lab/leftover"
 	"tare/internal/plan"
 	"tare/internal/run/collect"
-	"tare/internal/suggest"
 	"tare/internal/unit"
 )
 
@@ -48,17 +47,14 @@ cloned with their identity.`,
 }
 
 func (cmd *fleetCollectCommand) collect(ctx context.Context, dir string, bundles []string) error {
-	rules := fleet.Rules{By: fleet.By(cmd.by), Parts: cmd.parts}
-	switch rules.By {
-	case "", fleet.ByMachine, fleet.ByName:
-	default:
-		return usagef("--by is machine or name, not %q%s", cmd.by, suggest.DidYouMean(cmd.by,
-			[]string{string(fleet.ByMachine), string(fleet.ByName)}))
+	by, err := tellApart(cmd.by)
+	if err != nil {
+		return err
 	}
+	rules := fleet.Rules{By: by, Parts: cmd.parts}
 	if cmd.parts < 0 || cmd.parts > mostParts {
 		return usagef("--expect: a fleet has up to %d hosts", mostParts)
 	}
-	var err error
 	if rules.Expected, err = hostList(cmd.hosts); err != nil {
 		return err
 	}

@@ -118,6 +118,11 @@ func (cmd *fleetShardCommand) shard(ctx context.Context, part, name string) erro
 	if f.dryRun {
 		return (&runCommand{app: cmd.app, flags: f}).measure(ctx, p)
 	}
+	mine, err := cmd.mine(ctx)
+	if err != nil {
+		return err
+	}
+	defer mine.Release()
 	began := time.Now()
 	release, err := cmd.alone(ctx)
 	if err != nil {
@@ -210,6 +215,31 @@ func (cmd *fleetShardCommand) packed() error {
 	}
 	fmt.Fprintf(cmd.err, "packed     %s\n", printableLine(out))
 	return nil
+}
+
+// ownLock is the suffix of the file whose lock is held while a part is carried out, or waits for its machine. `tare
+// fleet run` asks by it whether the part goes on.
+const ownLock = ".lock"
+
+// lease is how long the lock of a node that has gone may last on a network file system.
+const lease = 3 * time.Minute
+
+// mine keeps a second call for the same folder away. It waits, because what holds the lock may be a node that has gone.
+func (cmd *fleetShardCommand) mine(ctx context.Context) (*filelock.Lock, error) {
+	path := filepath.Clean(cmd.flags.out) + ownLock
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
+	late := fmt.Errorf("another tare carries out %s", cmd.flags.out)
+	waiting, cancel := context.WithTimeoutCause(ctx, lease, late)
+	defer cancel()
+	l, err := filelock.Take(waiting, path, func() {
+		fmt.Fprintf(cmd.err, "waiting    another tare carries out %s\n", printableLine(cmd.flags.out))
+	})
+	if errors.Is(err, late) {
+		return nil, late
+	}
+	return l, err
 }
 
 // lockName is the name of the lock that keeps parts on one machine apart.

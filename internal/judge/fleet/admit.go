@@ -334,7 +334,7 @@ func (a *Admitted) missing(rules Rules) {
 	}
 	for _, c := range a.Hosts {
 		if s := c.Host.WaitedS; s >= 1 {
-			a.warn("waited", fmt.Sprintf("%s waited %.0f s for another fleet's run on the same machine", c.Host.Name,
+			a.warn("waited", fmt.Sprintf("%s waited %.0f s for another part on the same machine", c.Host.Name,
 				s), "")
 		}
 	}

@@ -100,7 +100,10 @@ func (t *text) head(r *Report) {
 	}
 	of := ""
 	if r.Plan != "" {
-		of = fmt.Sprintf(": %splan %.12s, build %s", name, clean(r.Plan), clean(r.Build))
+		of = fmt.Sprintf(": %splan %.12s", name, clean(r.Plan))
+	}
+	if r.Build != "" {
+		of += ", build " + clean(r.Build)
 	}
 	t.line("", fmt.Sprintf("fleet of %s%s", unit.Plural(r.Expected, "host"), of))
 	there := fmt.Sprintf("%d of %s", len(r.Hosts), unit.Plural(r.Expected, "host"))

@@ -177,7 +177,8 @@ func vacant(dir string) error {
 		}
 	}
 	for _, e := range entries {
-		if name := e.Name(); name != hostsDir && name != lockFile && name != partOf(stateFile) {
+		if name := e.Name(); !slices.Contains([]string{hostsDir, lockFile, partOf(stateFile), RunFile, RunDir}, name) &&
+			!strings.HasPrefix(name, ".") {
 			return fmt.Errorf("%w: %q is in it; choose a folder that is empty or not there yet", ErrNotFleet, name)
 		}
 	}

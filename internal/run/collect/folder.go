@@ -30,6 +30,12 @@ const (
 	lockFile  = ".lock"
 )
 
+// Names that `tare fleet run` has in the same folder.
+const (
+	RunFile = "run.json"
+	RunDir  = "run"
+)
+
 // What reading may cost in memory, whatever the files hold.
 const (
 	maxState   = 64 << 20

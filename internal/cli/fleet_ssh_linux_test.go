@@ -1,0 +1,101 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"tare/internal/judge/fleet"
+)
+
+// TestFleetBySSH has hosts behind a real sshd run a plan: one cannot be reached, the controller is stopped and started,
+// and one part is killed in mid-run. Nothing stays behind on the hosts.
+func TestFleetBySSH(t *testing.T) {
+	l := newLab(t)
+	s := l.sshd()
+	// Three names of one machine, and one where nobody listens.
+	var config strings.Builder
+	for _, n := range []string{"n1", "n2", "n3"} {
+		fmt.Fprintf(&config, "Host %s\n  HostName 127.0.0.1\n  Port %[2]d\n  HostKeyAlias [127.0.0.1]:%[2]d\n"+
+			"  User root\n", n, s.port)
+	}
+	fmt.Fprintf(&config, "Host gone\n  HostName 127.0.0.1\n  Port %d\n", freePort(l))
+	l.file("ssh/ssh_config", config.String())
+	there := filepath.Join(l.dir, "there")
+	if err := os.Mkdir(there, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	l.file("hosts", "n1\nn2 # the second\nn3\ngone\n")
+	l.file("plan.yaml", `name: nodes
+baseline: host
+trial: 50ms
+blocks: 12
+environments:
+  host: local
+  same: local
+workloads:
+  - "null"
+`)
+	args := []string{"fleet", "run", "plan.yaml", "--on", "ssh", "-o", "nodes", "--hosts", "hosts", "--by", "name",
+		"--every", "300ms", "--at-once", "3", "--ssh", fmt.Sprintf("identity=%s&known_hosts=%s&config=%s&dir=%s",
+			s.file("user_key"), s.file("known_hosts"), s.file("ssh_config"), there)}
+	p := l.start(args...)
+	// The parts share a machine, and tare lets one work at a time.
+	var victim string
+	p.until("the first trials of a part", func() bool {
+		found, _ := filepath.Glob(filepath.Join(there, ".tare-fleet-*", "part"))
+		for _, f := range found {
+			name, err := filepath.Rel(l.dir, f)
+			if n := l.lines(name); err == nil && n >= 8 && n < 40 {
+				victim = name
+			}
+		}
+		return victim != ""
+	})
+	l.kill(p.cmd.Process.Pid, syscall.SIGINT)
+	if o := p.end(); o.code != 1 || !strings.Contains(o.err, "the same command goes on watching") {
+		t.Fatalf("a controller that is stopped: exit code %d:\n%s%s", o.code, o.err, o.out)
+	}
+	for _, k := range tasks() {
+		if strings.Contains(k.line, "fleet shard "+part(victim)+"/4") && strings.HasPrefix(k.line, "./tare") {
+			l.kill(k.pid, syscall.SIGKILL)
+		}
+	}
+	o := l.do(args...)
+	if o.code != 0 {
+		t.Fatalf("exit code %d:\n%s%s", o.code, o.err, o.out)
+	}
+	for _, want := range []string{"counted: 3 of 4 hosts", "missing: gone"} {
+		if !strings.Contains(o.out, want) {
+			t.Errorf("no %q in:\n%s", want, o.out)
+		}
+	}
+	if said := strings.Join(strings.Fields(o.err), " "); !strings.Contains(said, "failed gone") {
+		t.Errorf("no word of the host that cannot be reached:\n%s", o.err)
+	}
+	o = l.do("fleet", "report", "nodes", "--format", "json")
+	var r fleet.Report
+	if err := json.Unmarshal([]byte(o.out), &r); err != nil {
+		t.Fatalf("%v: %s", err, o.err)
+	}
+	for _, h := range r.Hosts {
+		if !h.Finished {
+			t.Errorf("%s has not finished", h.Name)
+		}
+		l.settled(h.RunID, true)
+	}
+	left, err := os.ReadDir(there)
+	if err != nil || len(left) > 0 {
+		t.Errorf("left on the hosts: %v %v", left, err)
+	}
+}
+
+// part is the number of the part whose folder a path leads through.
+func part(path string) string {
+	dir := filepath.Dir(path)
+	return dir[strings.LastIndexByte(dir, '-')+1:]
+}

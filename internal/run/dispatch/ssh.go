@@ -1,0 +1,240 @@
+package dispatch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"tare/internal/lab/deploy"
+	"tare/internal/lab/driver/ssh"
+	"tare/internal/lab/env"
+	"tare/internal/measure/wire"
+	"tare/internal/sys/proc"
+	"tare/internal/version"
+)
+
+// SSH runs each part on a host that OpenSSH reaches: it puts this program and the plan into a folder there and starts
+// the part, which goes on by itself. Nothing but the result's coming into being is waited for.
+type SSH struct {
+	ID    string // of the fleet
+	Dir   string // the fleet's folder on this machine
+	Tare  string // the program that is put there, of this machine's platform
+	Plan  []byte // the plan's text
+	Parts int
+	// Specs are the hosts, by the number of their part.
+	Specs map[int]env.Spec
+}
+
+// The scripts run with sh -c on the host, with the part's folder as $0. They are one line each, without backslashes and
+// exclamation marks, so that the quoting of package shell also works for login shells that are not POSIX shells.
+const (
+	// putScript stores standard input as $1, whole or not at all, in a folder that is this user's alone.
+	putScript = `umask 077; mkdir -p -- "$0" && [ -O "$0" ] && cat >"$0/$1.part" && chmod 700 "$0/$1.part" && ` +
+		`mv -f -- "$0/$1.part" "$0/$1" && echo ` + mark + `put`
+	// startScript starts part $1 in the background; $2 is what the fleet calls the host, $3 how often that was asked
+	// for. What an earlier run left that was killed is removed first. A session of its own, where the system has
+	// setsid, outlives the connection whatever the server does at its end.
+	startScript = `cd -- "$0" || exit 1; [ "$3" -le 1 ] || ./tare clean >>log 2>&1; ` +
+		`s=; command -v setsid >/dev/null && s=setsid; ` +
+		`nohup $s ./tare fleet shard "$1" plan.yaml --quiet --pack --out part --host "$2" >>log 2>&1 </dev/null & ` +
+		`echo ` + mark + `started`
+	// lookScript says how far the part is; where it has ended without a result, also the end of what it printed.
+	lookScript = `[ -O "$0" ] || { echo ` + mark + `absent; exit 0; }; cd -- "$0" || exit 1; ` +
+		`if [ -e part.tare ]; then echo "` + mark + `done $(wc -c <part.tare)"; ` +
+		`elif [ -x tare ] && ./tare fleet held part.lock >/dev/null 2>&1; then echo ` + mark + `working; ` +
+		`else echo ` + mark + `ended; tail -c 2000 log 2>/dev/null; fi`
+	fetchScript  = `cat -- "$0/part.tare"`
+	removeScript = `rm -rf -- "$0"`
+	mark         = "tare-fleet:"
+)
+
+// answerTime bounds a short command on a host.
+const answerTime = 2 * time.Minute
+
+// atATime is how many hosts are spoken to at once.
+const atATime = 16
+
+// folder is the part's folder on its host.
+func (s *SSH) folder(n int) string {
+	spec := s.Specs[n]
+	return strings.TrimRight(spec.Get("dir", "/var/tmp"), "/") + fmt.Sprintf("/.tare-fleet-%s-%d", s.ID, n)
+}
+
+// say runs a script on a part's host and returns what it printed.
+func (s *SSH) say(ctx context.Context, n int, stdin io.Reader, script string, args ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	spec := s.Specs[n]
+	cmd, err := ssh.Command(ctx, &spec, append([]string{"sh", "-c", script, s.folder(n)}, args...)...)
+	if err != nil {
+		return nil, err
+	}
+	return proc.RunCmd(cmd, stdin)
+}
+
+// answer finds the script's own line among what login shells print, and what follows it.
+func answer(out []byte) (word string, rest []byte, ok bool) {
+	_, after, ok := bytes.Cut(out, []byte(mark))
+	line, rest, _ := bytes.Cut(after, []byte("\n"))
+	return strings.TrimSpace(string(line)), rest, ok
+}
+
+// Start implements Engine.
+func (s *SSH) Start(ctx context.Context, p Part) (string, error) {
+	if err := s.equip(ctx, p.Number); err != nil {
+		return "", err
+	}
+	out, err := s.say(ctx, p.Number, nil, startScript, fmt.Sprintf("%d/%d", p.Number, s.Parts), p.Host,
+		strconv.Itoa(p.Tries))
+	if err != nil {
+		return "", fmt.Errorf("start the part: %w", err)
+	}
+	if word, _, _ := answer(out); word != "started" {
+		return "", errors.New("start the part: the host did not say that it was started")
+	}
+	return s.folder(p.Number), nil
+}
+
+// equip puts plan and program there, unless this build of it is there already.
+func (s *SSH) equip(ctx context.Context, n int) error {
+	out, err := s.say(ctx, n, nil, `uname -s -m; [ -O "$0" ] && [ -x "$0/tare" ] && "$0/tare" agent --version; true`)
+	if err != nil {
+		return fmt.Errorf("reach the host: %w", err)
+	}
+	if build, _, _, ok := wire.ParseVersionLine(string(out)); ok && build == version.Build {
+		return nil
+	}
+	platform, err := deploy.ParseUname(string(out))
+	if err != nil {
+		return err
+	}
+	if here := (deploy.Platform{OS: runtime.GOOS, Arch: runtime.GOARCH}); platform != here {
+		return fmt.Errorf("the host is %s, and this tare is for %s: run its part there with a tare for it: "+
+			"tare fleet shard %d/%d", platform, here, n, s.Parts)
+	}
+	if err := s.put(ctx, n, "plan.yaml", bytes.NewReader(s.Plan)); err != nil {
+		return err
+	}
+	f, err := os.Open(s.Tare)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := s.put(ctx, n, "tare", f); err != nil {
+		return err
+	}
+	out, err = s.say(ctx, n, nil, `"$0/tare" agent --version`)
+	if err != nil {
+		return fmt.Errorf("start tare there: %w; is the folder on a file system mounted noexec? choose another "+
+			"with the setting dir=", err)
+	}
+	if build, _, _, ok := wire.ParseVersionLine(string(out)); !ok || build != version.Build {
+		return fmt.Errorf("what was put there is build %.64q, and this tare is build %q", build, version.Build)
+	}
+	return nil
+}
+
+func (s *SSH) put(ctx context.Context, n int, name string, r io.Reader) error {
+	out, err := s.say(ctx, n, r, putScript, name)
+	if err != nil {
+		return fmt.Errorf("put %s: %w", name, err)
+	}
+	if word, _, _ := answer(out); word != "put" {
+		return fmt.Errorf("put %s: the host did not say that it has it", name)
+	}
+	return nil
+}
+
+// Look implements Engine. A host that does not answer is Working as far as anybody knows: what it does goes on without
+// this machine. A result is fetched at once, and then nothing is left there.
+func (s *SSH) Look(ctx context.Context, parts []Part) (map[int]Seen, error) {
+	seen := map[int]Seen{}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	free := make(chan struct{}, atATime)
+	for i := range parts {
+		p := &parts[i]
+		if p.Tries == 0 && p.Job == "" {
+			continue // nobody has spoken to it yet
+		}
+		wg.Go(func() {
+			free <- struct{}{}
+			defer func() { <-free }()
+			got := s.look(ctx, p)
+			mu.Lock()
+			defer mu.Unlock()
+			seen[p.Number] = got
+		})
+	}
+	wg.Wait()
+	return seen, context.Cause(ctx)
+}
+
+func (s *SSH) look(ctx context.Context, p *Part) Seen {
+	out, err := s.say(ctx, p.Number, nil, lookScript)
+	word, rest, ok := answer(out)
+	switch {
+	case (err != nil || !ok) && p.Job == "":
+		return Seen{Phase: Ended, Detail: fmt.Sprint(err)} // it was never reached
+	case err != nil || !ok:
+		return Seen{Phase: Stuck, Job: p.Job, Detail: fmt.Sprintf("the host does not answer: %v", err)}
+	}
+	switch word, size, _ := strings.Cut(word, " "); word {
+	case "absent":
+		return Seen{Phase: Absent}
+	case "working":
+		return Seen{Phase: Working, Job: p.Job}
+	case "done":
+		n, err := strconv.ParseInt(strings.TrimSpace(size), 10, 64)
+		if err == nil {
+			err = s.fetch(ctx, p, n)
+		}
+		if err != nil {
+			return Seen{Phase: Working, Job: p.Job, Detail: err.Error()} // it is there still
+		}
+		return Seen{Phase: Ended, Job: p.Job}
+	}
+	return Seen{Phase: Ended, Job: p.Job, Detail: proc.Telling(rest)}
+}
+
+// fetch brings a result here, whole or not at all, and then removes the part's folder there.
+func (s *SSH) fetch(ctx context.Context, p *Part, size int64) error {
+	to := Packed(s.Dir, p)
+	f, err := os.OpenFile(to+".part", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	spec := s.Specs[p.Number]
+	cmd, err := ssh.Command(ctx, &spec, "sh", "-c", fetchScript, s.folder(p.Number))
+	if err == nil {
+		cmd.Stdout = f
+		err = proc.Wait(cmd)
+	}
+	if info, e := f.Stat(); err == nil && e == nil && info.Size() != size {
+		err = fmt.Errorf("%d of %d bytes came", info.Size(), size)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(to+".part", to)
+	}
+	if err != nil {
+		os.Remove(to + ".part")
+		return fmt.Errorf("fetch the result: %w", err)
+	}
+	// It is here: what cannot be removed there does no harm.
+	_, _ = s.say(ctx, p.Number, nil, removeScript)
+	return nil
+}
+
+// Drop implements Engine. The host does not answer; when it does again, a further call finds the part there.
+func (s *SSH) Drop(context.Context, Part) error { return nil }
