@@ -54,6 +54,10 @@ func (e *editor) Learn(b *bundle.Bundle, evidence iter.Seq2[[]byte, error]) erro
 	for _, w := range e.secrets.Words {
 		e.mask.word(w)
 	}
+	if s := b.Manifest.Shard; s != nil && s.Host != "" {
+		e.mask.learn(s.Host) // it may be USER@HOST:PORT
+		e.mask.host(s.Host)
+	}
 	e.mask.learnPlan(b.Plan)
 	for i := range b.Environments {
 		e.mask.learnEnvironment(&b.Environments[i])

@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -224,5 +225,34 @@ func TestRedactRefuses(t *testing.T) {
 	}
 	if err := Bundle(dir, filepath.Join(t.TempDir(), "r"), Secrets{}); err == nil {
 		t.Error("a damaged bundle was redacted, and its damage hidden")
+	}
+}
+
+// TestRedactMark holds that what a fleet calls a host is replaced where only the mark has it.
+func TestRedactMark(t *testing.T) {
+	for _, host := range []string{"rack12-node7", "alice@rack12-node7.corp.example:2222"} {
+		dir, out := filepath.Join(t.TempDir(), "b"), filepath.Join(t.TempDir(), "r")
+		w, err := bundle.Create(dir, "run-1", testPlan())
+		if err != nil {
+			t.Fatal(err)
+		}
+		mark := &bundle.Shard{Plan: "p", Number: 1, Of: 2, Host: host, Machine: "0123456789abcdef",
+			Facts: map[string]string{"cpu.microcode": "0x1"}}
+		if err := errors.Join(w.Mark(mark), w.Finish(bundle.Finished, 1), Bundle(dir, out, Secrets{})); err != nil {
+			t.Fatal(err)
+		}
+		b, err := bundle.Open(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := b.Manifest.Shard
+		for _, secret := range []string{"rack12", "alice", "corp"} {
+			if strings.Contains(s.Host, secret) {
+				t.Errorf("%s is still called %q", host, s.Host)
+			}
+		}
+		if s.Machine != mark.Machine || s.Number != 1 || s.Facts["cpu.microcode"] != "0x1" {
+			t.Errorf("the mark says %+v", s)
+		}
 	}
 }
