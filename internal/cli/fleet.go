@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
@@ -42,25 +41,35 @@ func hostList(value string) ([]string, error) {
 	if value == "" {
 		return nil, nil
 	}
-	src := []byte(strings.ReplaceAll(value, ",", "\n"))
-	from := "--hosts"
-	if info, err := os.Stat(value); err == nil && !info.IsDir() {
-		f, err := os.Open(value)
-		if err != nil {
-			return nil, usageError{fmt.Errorf("--hosts: %w", err)}
-		}
-		defer f.Close()
-		if src, err = io.ReadAll(io.LimitReader(f, collect.MaxHostsFile+1)); err != nil {
-			return nil, usageError{fmt.Errorf("--hosts: read %s: %w", value, err)}
-		}
-		if len(src) > collect.MaxHostsFile {
-			return nil, usagef("--hosts: %s is longer than %d MiB", value, collect.MaxHostsFile>>20)
-		}
-		from = value
+	src, isFile, err := hostsFile(value)
+	if err != nil {
+		return nil, err
+	}
+	from := value
+	if !isFile {
+		src, from = []byte(strings.ReplaceAll(value, ",", "\n")), "--hosts"
 	}
 	hosts, err := collect.ParseHosts(src)
 	if err != nil {
 		return nil, usagef("%s: %v", from, err)
 	}
 	return hosts, nil
+}
+
+// hostsFile reads the file that --hosts names, if it is one.
+func hostsFile(value string) (src []byte, isFile bool, err error) {
+	info, err := os.Stat(value)
+	if err != nil || info.IsDir() {
+		return nil, false, nil
+	}
+	if !info.Mode().IsRegular() {
+		return nil, false, usagef("--hosts: %s is not a file", value)
+	}
+	if info.Size() > collect.MaxHostsFile {
+		return nil, false, usagef("--hosts: %s is longer than %d MiB", value, collect.MaxHostsFile>>20)
+	}
+	if src, err = os.ReadFile(value); err != nil {
+		return nil, false, usageError{fmt.Errorf("--hosts: %w", err)}
+	}
+	return src, true, nil
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,6 +24,7 @@ import (
 	"tare/internal/plan"
 	"tare/internal/run/collect"
 	"tare/internal/run/dispatch"
+	"tare/internal/run/inventory"
 	"tare/internal/show/report"
 	"tare/internal/suggest"
 	"tare/internal/unit"
@@ -38,11 +41,11 @@ func engines() []string { return []string{onSlurm, onSSH} }
 // fleetRunCommand is `tare fleet run`.
 type fleetRunCommand struct {
 	*app
-	on, hosts, dir, by, tare, ssh string
-	sbatch                        []string
-	patience, every               time.Duration
-	atOnce                        int
-	quiet                         bool
+	on, hosts, group, dir, by, tare, ssh string
+	sbatch                               []string
+	patience, every                      time.Duration
+	atOnce                               int
+	quiet                                bool
 }
 
 func (cmd *fleetRunCommand) command() *cobra.Command {
@@ -63,6 +66,7 @@ command again gives them another chance. When all parts have ended, it collects 
     tare fleet run plan.yaml --on slurm -o nodes                              all nodes
     tare fleet run plan.yaml --on slurm -o nodes --hosts 'n[1-40]' --sbatch --partition=batch --sbatch --time=30
     tare fleet run plan.yaml --on ssh -o nodes --hosts a,b,me@c:2222
+    tare fleet run plan.yaml --on ssh -o nodes --hosts inventory.ini --group web
     tare fleet run plan.yaml --on ssh -o nodes --hosts hosts.txt --ssh 'identity=/home/me/.ssh/fleet&dir=/scratch'`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return cmd.run(c.Context(), args[0]) },
@@ -70,7 +74,8 @@ command again gives them another chance. When all parts have ended, it collects 
 	fl := c.Flags()
 	fl.StringVar(&cmd.on, "on", "", "what runs the parts: "+strings.Join(engines(), ", "))
 	fl.StringVar(&cmd.hosts, "hosts", "",
-		"a,b,c, a file with one on each line, or on Slurm n[1-40] [all of the cluster]")
+		"a,b,c, a file with one on each line, an Ansible inventory, or on Slurm n[1-40] [all of the cluster]")
+	fl.StringVar(&cmd.group, "group", "", "ssh: only this group of the inventory that --hosts names")
 	fl.StringVarP(&cmd.dir, "out", "o", "tare-fleet", "the fleet's folder, made by tare")
 	fl.StringArrayVar(&cmd.sbatch, "sbatch", nil,
 		"Slurm: an argument for sbatch, such as --partition=batch (repeatable)")
@@ -92,6 +97,8 @@ func (cmd *fleetRunCommand) run(ctx context.Context, name string) error {
 		return usagef("--on: there is no engine %q%s", cmd.on, suggest.MeantOrAll(cmd.on, engines(), "there are:"))
 	case cmd.every < 0 || cmd.patience < 0 || cmd.atOnce < 1:
 		return usagef("--every and --patience must not be below 0, and --at-once must be above")
+	case cmd.on != onSSH && cmd.group != "":
+		return usagef("--group is for --on ssh")
 	case cmd.on == onSSH && (len(cmd.sbatch) > 0 || cmd.tare != "") || cmd.on == onSlurm && cmd.ssh != "":
 		return usagef("--sbatch and --tare are for --on slurm, and --ssh is for --on ssh")
 	}
@@ -111,13 +118,14 @@ func (cmd *fleetRunCommand) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	id, hosts, err := cmd.begun(ctx, dir)
+	id, hosts, specs, err := cmd.begun(ctx, dir)
 	if err != nil {
 		return err
 	}
-	c := dispatch.Config{Dir: dir, Name: cmd.on, ID: id, Plan: identity, Hosts: hosts, Patience: cmd.patience,
-		Tell:    cmd.tell,
-		Trouble: func(err error) { fmt.Fprintf(cmd.err, "tare: %s; asking again\n", printableLine(err.Error())) },
+	c := dispatch.Config{Dir: dir, Name: cmd.on, ID: id, Plan: identity, Hosts: hosts, Specs: specs,
+		Patience: cmd.patience,
+		Tell:     cmd.tell,
+		Trouble:  func(err error) { fmt.Fprintf(cmd.err, "tare: %s; asking again\n", printableLine(err.Error())) },
 	}
 	if err := cmd.engine(&c, src); err != nil {
 		return err
@@ -150,21 +158,24 @@ func (cmd *fleetRunCommand) engine(c *dispatch.Config, src []byte) error {
 	if err != nil {
 		return err
 	}
-	hosts := c.Hosts
+	hosts, specs := c.Hosts, c.Specs
 	if len(hosts) == 0 {
 		s, err := dispatch.ReadState(c.Dir)
 		if err != nil {
 			return err
 		}
 		for i := range s.Parts {
-			hosts = append(hosts, s.Parts[i].Host)
+			hosts, specs = append(hosts, s.Parts[i].Host), append(specs, s.Parts[i].Spec)
 		}
 	}
 	e := &dispatch.SSH{ID: c.ID, Dir: c.Dir, Tare: own, Plan: src, Parts: len(hosts), Specs: map[int]env.Spec{}}
 	for i, h := range hosts {
-		text := "host=ssh:" + h
-		if cmd.ssh != "" {
-			text += "?" + cmd.ssh
+		text := "ssh:" + h
+		if i < len(specs) && specs[i] != "" {
+			text = specs[i]
+		}
+		if text = "host=" + text; cmd.ssh != "" {
+			text += map[bool]string{true: "&", false: "?"}[strings.Contains(text, "?")] + cmd.ssh
 		}
 		spec, err := env.ParseSpec(text)
 		if err == nil {
@@ -194,40 +205,92 @@ func tellApart(text string) (fleet.By, error) {
 		[]string{string(fleet.ByMachine), string(fleet.ByName)}))
 }
 
-// begun reads the fleet's id from its folder, or makes one, and the hosts, which are none where a run goes on and its
-// own count.
-func (cmd *fleetRunCommand) begun(ctx context.Context, dir string) (id string, hosts []string, err error) {
+// begun reads the fleet's id from its folder, or makes one, and the hosts with how they are reached. These are none
+// where a run goes on and its own count.
+func (cmd *fleetRunCommand) begun(ctx context.Context, dir string) (id string, hosts, specs []string, err error) {
 	s, err := dispatch.ReadState(dir)
 	switch {
 	case err == nil:
 		if id = s.ID; cmd.hosts == "" {
-			return id, nil, nil
+			return id, nil, nil, nil
 		}
 	case !errors.Is(err, fs.ErrNotExist):
-		return "", nil, err
+		return "", nil, nil, err
 	default:
 		if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
-			return "", nil, usagef("-o %s: the folder is not empty, and no fleet's run is in it; choose another",
+			return "", nil, nil, usagef("-o %s: the folder is not empty, and no fleet's run is in it; choose another",
 				cmd.dir)
 		}
 		id = newRunID()
 	}
-	if cmd.on == onSSH && cmd.hosts == "" {
-		return "", nil, usagef("--hosts is missing: name them, or a file with one on each line")
+	if cmd.on == onSSH {
+		hosts, specs, err = cmd.sshHosts()
+		return id, hosts, specs, err
 	}
 	_, err = os.Stat(cmd.hosts)
-	if err == nil || cmd.on == onSSH || strings.Contains(cmd.hosts, ",") && !strings.Contains(cmd.hosts, "[") {
+	if err == nil || strings.Contains(cmd.hosts, ",") && !strings.Contains(cmd.hosts, "[") {
 		hosts, err = hostList(cmd.hosts)
-		return id, hosts, err
+		return id, hosts, nil, err
 	}
 	hosts, err = dispatch.SlurmHosts(ctx, cmd.hosts)
 	if err != nil {
-		return "", nil, fmt.Errorf("ask Slurm for the nodes: %w", err)
+		return "", nil, nil, fmt.Errorf("ask Slurm for the nodes: %w", err)
 	}
 	if len(hosts) == 0 {
-		return "", nil, usagef("Slurm knows no nodes")
+		return "", nil, nil, usagef("Slurm knows no nodes")
 	}
-	return id, hosts, nil
+	return id, hosts, nil, nil
+}
+
+// sshHosts reads --hosts: a list, a file with one host on each line, or an inventory of Ansible's.
+func (cmd *fleetRunCommand) sshHosts() (hosts, specs []string, err error) {
+	if cmd.hosts == "" {
+		return nil, nil, usagef("--hosts is missing: name them, or a file with one on each line, or an inventory of " +
+			"Ansible's")
+	}
+	src, isFile, err := hostsFile(cmd.hosts)
+	if err != nil {
+		return nil, nil, err
+	}
+	yaml := strings.HasSuffix(cmd.hosts, ".yaml") || strings.HasSuffix(cmd.hosts, ".yml")
+	if !isFile || !yaml && !bytes.ContainsAny(src, "[=") {
+		if cmd.group != "" {
+			return nil, nil, usagef("--group: %s is no inventory: it has no groups", cmd.hosts)
+		}
+		hosts, err = hostList(cmd.hosts)
+		return hosts, nil, err
+	}
+	list, err := inventory.Parse(src, yaml, cmd.group)
+	if err != nil {
+		return nil, nil, usagef("inventory %s: %v", cmd.hosts, err)
+	}
+	for _, h := range list {
+		spec := env.Spec{Driver: onSSH, Arg: h.Address, Settings: map[string]string{}}
+		if h.User != "" {
+			spec.Settings["user"] = h.User
+		}
+		if h.Port != 0 {
+			spec.Settings["port"] = strconv.Itoa(h.Port)
+		}
+		if h.Key != "" {
+			spec.Settings["identity"] = cmd.keyFile(h.Key)
+		}
+		hosts, specs = append(hosts, h.Name), append(specs, spec.String())
+	}
+	return hosts, specs, nil
+}
+
+// keyFile is a path as an inventory has it, made whole.
+func (cmd *fleetRunCommand) keyFile(path string) string {
+	if rest, ok := strings.CutPrefix(path, "~/"); ok {
+		if home, err := os.UserHomeDir(); err == nil {
+			return filepath.Join(home, rest)
+		}
+	}
+	if whole, err := filepath.Abs(path); err == nil {
+		return whole
+	}
+	return path
 }
 
 // prepare puts the plan, the script and the program into the folder that the nodes share.

@@ -18,18 +18,18 @@ func TestFleetBySSH(t *testing.T) {
 	l := newLab(t)
 	s := l.sshd()
 	// Three names of one machine, and one where nobody listens.
-	var config strings.Builder
-	for _, n := range []string{"n1", "n2", "n3"} {
-		fmt.Fprintf(&config, "Host %s\n  HostName 127.0.0.1\n  Port %[2]d\n  HostKeyAlias [127.0.0.1]:%[2]d\n"+
-			"  User root\n", n, s.port)
-	}
-	fmt.Fprintf(&config, "Host gone\n  HostName 127.0.0.1\n  Port %d\n", freePort(l))
-	l.file("ssh/ssh_config", config.String())
+	l.file("inventory.ini", fmt.Sprintf(`elsewhere ansible_connection=winrm
+[nodes]
+n[1:3] ansible_port=%d
+gone ansible_port=%d # nobody listens there
+[nodes:vars]
+ansible_host=127.0.0.1
+ansible_user=root
+`, s.port, freePort(l)))
 	there := filepath.Join(l.dir, "there")
 	if err := os.Mkdir(there, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	l.file("hosts", "n1\nn2 # the second\nn3\ngone\n")
 	l.file("plan.yaml", `name: nodes
 baseline: host
 trial: 50ms
@@ -40,9 +40,10 @@ environments:
 workloads:
   - "null"
 `)
-	args := []string{"fleet", "run", "plan.yaml", "--on", "ssh", "-o", "nodes", "--hosts", "hosts", "--by", "name",
-		"--every", "300ms", "--at-once", "3", "--ssh", fmt.Sprintf("identity=%s&known_hosts=%s&config=%s&dir=%s",
-			s.file("user_key"), s.file("known_hosts"), s.file("ssh_config"), there)}
+	args := []string{"fleet", "run", "plan.yaml", "--on", "ssh", "-o", "nodes", "--hosts", "inventory.ini", "--group",
+		"nodes", "--by", "name", "--every", "300ms", "--at-once", "3", "--ssh",
+		fmt.Sprintf("identity=%s&known_hosts=%s&config=%s&dir=%s", s.file("user_key"), s.file("known_hosts"),
+			s.file("ssh_config"), there)}
 	p := l.start(args...)
 	// The parts share a machine, and tare lets one work at a time.
 	var victim string

@@ -12,8 +12,8 @@ import (
 	"tare/internal/version"
 )
 
-// largeFleet writes the folder of a fleet of n hosts with so many cells each. Its packed bundles are not real: what they
-// say stands beside them.
+// largeFleet writes the folder of a fleet of n hosts with so many cells each. Its packed bundles are not real: what
+// they say stands beside them.
 func largeFleet(tb testing.TB, n, cells int) string {
 	tb.Helper()
 	dir := tb.TempDir()

@@ -51,6 +51,7 @@ const (
 type Part struct {
 	Number int       `json:"number"` // from 1
 	Host   string    `json:"host"`
+	Spec   string    `json:"spec,omitempty"` // how it is reached, where its name does not say that
 	Phase  Phase     `json:"phase"`
 	Detail string    `json:"detail,omitempty"` // why, in the engine's words
 	Job    string    `json:"job,omitempty"`    // as the engine calls it
@@ -94,6 +95,7 @@ type Config struct {
 	ID     string // for a run that begins now
 	Plan   string // plan.Identity
 	Hosts  []string
+	Specs  []string // how each of Hosts is reached; none where their names say that
 	// Prepare puts what the parts need into the work folder, before anything is asked for.
 	Prepare  func(work string, s *State) error
 	AtOnce   int // most parts that are asked for and have not ended; 0 for no bound
@@ -149,7 +151,11 @@ func (r *runner) begin() error {
 	if errors.Is(err, fs.ErrNotExist) {
 		r.state = State{Schema: Schema, ID: r.ID, Engine: r.Name, Plan: r.Plan}
 		for i, h := range r.Hosts {
-			r.state.Parts = append(r.state.Parts, Part{Number: i + 1, Host: h, Phase: Absent})
+			p := Part{Number: i + 1, Host: h, Phase: Absent}
+			if i < len(r.Specs) {
+				p.Spec = r.Specs[i]
+			}
+			r.state.Parts = append(r.state.Parts, p)
 		}
 		if len(r.state.Parts) == 0 {
 			return errors.New("there are no hosts")

@@ -1,0 +1,293 @@
+// Package inventory reads Ansible's inventories: which hosts there are, in which groups, and how each is reached.
+//
+// It is opinionated about what concerns it: the variables of the connection. All others are passed over, and nothing is
+// ever executed or looked up: no dynamic inventories, no templates, no vaults. The forms are those of Ansible's manual,
+// "How to build your inventory".
+package inventory
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Host is one host of an inventory.
+type Host struct {
+	Name    string // as the inventory calls it
+	Address string // what to connect to; the name where nothing else is said
+	User    string // "" where the inventory does not say
+	Port    int    // 0 where the inventory does not say
+	Key     string // file of a private key; "" where the inventory does not say
+}
+
+// What an inventory may cost, whatever it says.
+const (
+	MaxFile  = 16 << 20 // bytes
+	maxHosts = 100_000
+	maxDepth = 64 // of groups in groups
+)
+
+// group is one group while an inventory is read.
+type group struct {
+	hosts    []string
+	children []string
+	vars     map[string]string
+}
+
+// tree is an inventory as it was written.
+type tree struct {
+	groups map[string]*group
+	order  []string                     // of the groups, as they first appear
+	hosts  []string                     // as they first appear
+	vars   map[string]map[string]string // of hosts
+}
+
+func newTree() *tree { return &tree{groups: map[string]*group{}, vars: map[string]map[string]string{}} }
+
+// all is the group that everything is in.
+const all = "all"
+
+func (t *tree) group(name string) *group {
+	g := t.groups[name]
+	if g == nil {
+		g = &group{vars: map[string]string{}}
+		t.groups[name] = g
+		t.order = append(t.order, name)
+	}
+	return g
+}
+
+// host adds a host, or variables to one.
+func (t *tree) host(name string, vars map[string]string) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
+	if t.vars[name] == nil {
+		if len(t.hosts) == maxHosts {
+			return fmt.Errorf("more than %d hosts", maxHosts)
+		}
+		t.hosts = append(t.hosts, name)
+		t.vars[name] = map[string]string{}
+	}
+	maps.Copy(t.vars[name], vars)
+	return nil
+}
+
+func checkName(name string) error {
+	if name == "" || len(name) > 253 || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		return fmt.Errorf("%.60q is not the name of a host", name)
+	}
+	return nil
+}
+
+// Parse reads an inventory, as YAML where yaml says so, and returns its hosts in their order: of a group and all that
+// it contains, or all of them where limit is "". Hosts whose connection is none of ssh's are an error.
+func Parse(src []byte, yaml bool, limit string) ([]Host, error) {
+	if len(src) > MaxFile {
+		return nil, fmt.Errorf("it is longer than %d MiB", MaxFile>>20)
+	}
+	read := parseINI
+	if yaml {
+		read = parseYAML
+	}
+	t, err := read(src)
+	if err != nil {
+		return nil, err
+	}
+	return t.resolve(limit)
+}
+
+// resolve finds the members of the group and what counts for each.
+func (t *tree) resolve(limit string) ([]Host, error) {
+	if err := t.loops(); err != nil {
+		return nil, err
+	}
+	if limit == "" {
+		limit = all
+	}
+	member := map[string]bool{}
+	if limit == all {
+		for _, h := range t.hosts {
+			member[h] = true
+		}
+	} else {
+		if t.groups[limit] == nil {
+			names := slices.Clone(t.order)
+			slices.Sort(names)
+			return nil, fmt.Errorf("there is no group %q; there are: %s", limit, strings.Join(names, ", "))
+		}
+		t.collect(limit, member)
+	}
+	inherited := t.inherit()
+	var out []Host
+	for _, name := range t.hosts {
+		if !member[name] {
+			continue
+		}
+		vars := maps.Clone(inherited[name])
+		if vars == nil {
+			vars = map[string]string{}
+		}
+		maps.Copy(vars, t.vars[name]) // what is said of a host counts more than of any group
+		h, err := connection(name, vars)
+		if err != nil {
+			return nil, fmt.Errorf("host %s: %w", name, err)
+		}
+		out = append(out, h)
+	}
+	if len(out) == 0 {
+		return nil, errors.New("it names no host")
+	}
+	return out, nil
+}
+
+// loops refuses groups that contain themselves.
+func (t *tree) loops() error {
+	const (
+		walking = 1
+		done    = 2
+	)
+	state := map[string]int{}
+	var walk func(name string, depth int) error
+	walk = func(name string, depth int) error {
+		switch {
+		case state[name] == walking:
+			return fmt.Errorf("group %s contains itself", name)
+		case state[name] == done:
+			return nil
+		case depth > maxDepth:
+			return fmt.Errorf("group %s is %d groups deep", name, depth)
+		}
+		state[name] = walking
+		if g := t.groups[name]; g != nil {
+			for _, c := range g.children {
+				if err := walk(c, depth+1); err != nil {
+					return err
+				}
+			}
+		}
+		state[name] = done
+		return nil
+	}
+	for _, name := range t.order {
+		if err := walk(name, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// collect marks the hosts of a group and of all that it contains.
+func (t *tree) collect(name string, member map[string]bool) {
+	seen := map[string]bool{}
+	var walk func(name string)
+	walk = func(name string) {
+		if seen[name] {
+			return
+		}
+		seen[name] = true
+		if g := t.groups[name]; g != nil {
+			for _, h := range g.hosts {
+				member[h] = true
+			}
+			for _, c := range g.children {
+				walk(c)
+			}
+		}
+	}
+	walk(name)
+}
+
+// inherit gives each host the variables of its groups: those of the group that contains others before those of the one
+// that is contained, which count more; of groups side by side the later one in the alphabet counts more.
+func (t *tree) inherit() map[string]map[string]string {
+	depth := map[string]int{}
+	var walk func(name string, d int)
+	walk = func(name string, d int) {
+		if old, ok := depth[name]; ok && old >= d {
+			return
+		}
+		depth[name] = d
+		if g := t.groups[name]; g != nil {
+			for _, c := range g.children {
+				walk(c, d+1)
+			}
+		}
+	}
+	for _, name := range t.order {
+		if name == all {
+			walk(name, 0)
+			continue
+		}
+		walk(name, 1)
+	}
+	order := slices.Clone(t.order)
+	slices.SortFunc(order, func(a, b string) int {
+		if depth[a] != depth[b] {
+			return depth[a] - depth[b]
+		}
+		return strings.Compare(a, b)
+	})
+	out := map[string]map[string]string{}
+	for _, name := range order {
+		vars := t.groups[name].vars
+		if len(vars) == 0 {
+			continue
+		}
+		member := map[string]bool{}
+		if t.collect(name, member); name == all {
+			for _, h := range t.hosts {
+				member[h] = true
+			}
+		}
+		for h := range member {
+			if out[h] == nil {
+				out[h] = map[string]string{}
+			}
+			maps.Copy(out[h], vars)
+		}
+	}
+	return out
+}
+
+// connection reads the variables that say how a host is reached. Those with ssh in their names are the older spelling.
+func connection(name string, vars map[string]string) (Host, error) {
+	get := func(names ...string) string {
+		for _, n := range names {
+			if v := strings.TrimSpace(vars[n]); v != "" {
+				return v
+			}
+		}
+		return ""
+	}
+	h := Host{Name: name, Address: name, User: get("ansible_user", "ansible_ssh_user"),
+		Key: get("ansible_ssh_private_key_file", "ansible_private_key_file")}
+	if a := get("ansible_host", "ansible_ssh_host"); a != "" {
+		h.Address = a
+	} else if host, port, ok := strings.Cut(name, ":"); ok && !strings.Contains(port, ":") {
+		h.Address = host // NAME:PORT
+		vars["ansible_port"] = port
+	}
+	if p := get("ansible_port", "ansible_ssh_port"); p != "" {
+		n, err := strconv.ParseUint(p, 10, 16)
+		if err != nil || n == 0 {
+			return h, fmt.Errorf("ansible_port: %.20q is no port", p)
+		}
+		h.Port = int(n)
+	}
+	switch c := get("ansible_connection"); c {
+	case "", "ssh", "smart", "paramiko", "paramiko_ssh":
+	default:
+		return h, fmt.Errorf("ansible_connection is %.40s, and only ssh is supported; name a group without this host",
+			c)
+	}
+	for _, v := range []string{h.Address, h.User, h.Key} {
+		if strings.Contains(v, "{{") {
+			return h, fmt.Errorf("%.60q is a template, which is not filled in; write the value", v)
+		}
+	}
+	return h, nil
+}
