@@ -4,6 +4,7 @@
 # make bench   side by side with fio, sysbench, mbw and hyperfine, as ratios, into docs/benchmarks.md
 # make man     the manual pages, in bin/man
 # make demo    measure this machine in a few minutes
+# make release all files of a release, in dist, from the tag of this commit; docs/releasing.md
 
 SHELL    := /bin/bash
 GO       ?= go
@@ -12,8 +13,12 @@ AGENTS   := internal/lab/deploy/agents
 SOURCES  := $(shell find cmd internal \( -name '*.go' ! -name '*_test.go' \) -o -name '*.s' 2>/dev/null) go.mod go.sum
 # The build id is the same for the controller and all agents of one source tree, and for no other.
 BUILD    := $(shell cat $(sort $(SOURCES)) | sha256sum | cut -c1-16)
-LDFLAGS  := -s -w -X tare/internal/version.Build=$(BUILD)
-GOBUILD  := $(GO) build -trimpath -ldflags '$(LDFLAGS)'
+# The version is that of the commit's tag. Without one it is what internal/version says: the release before.
+VERSION  := $(patsubst v%,%,$(shell git describe --exact-match --dirty --tags --match 'v[0-9]*' 2>/dev/null))
+LDFLAGS  := -s -w -X tare/internal/version.Build=$(BUILD) $(VERSION:%=-X tare/internal/version.Version=%)
+# What says a version is built again when there is another one.
+NAMED    := bin/.version-$(VERSION)
+GOBUILD  := $(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)'
 # As deploy.Flags, which says why.
 AGENTBUILD := $(GOBUILD) -tags=slim -gcflags=errors=-l -gcflags=fmt=-l -gcflags=regexp=-l -gcflags=regexp/syntax=-l -gcflags=encoding/json=-l -gcflags=archive/tar=-l -gcflags=reflect=-l -gcflags=path/filepath=-l -gcflags=net/url=-l -gcflags=net/netip=-l -gcflags=os=-l -gcflags=os/exec=-l -gcflags=os/user=-l -gcflags=io/fs=-l -gcflags=context=-l -gcflags=crypto/...=-l -gcflags=tare/internal/measure/agent/...=-l -gcflags=tare/internal/measure/dbserver=-l -gcflags=tare/internal/measure/sysinfo=-l -gcflags=tare/internal/measure/fileops=-l -gcflags=tare/internal/measure/workload/command=-l -gcflags=tare/internal/measure/workload/stack=-l -gcflags=tare/internal/sys/nfsd=-l -gcflags=tare/internal/sys/proc=-l -gcflags=tare/internal/sys/sql/postgres=-l -gcflags=filippo.io/edwards25519/...=-l -gcflags=encoding/hex=-l -gcflags=strconv=-l -gcflags=strings=-l -gcflags=unicode/utf8=-l
 # With cgo the standard library and all that stands on it would be compiled once more, for vet and lint alone.
@@ -24,12 +29,15 @@ PAGE     := internal/show/report/page/dist/page.html
 WEB      := $(shell find web -path web/node_modules -prune -o -type f -print 2>/dev/null)
 HAS_NODE := $(shell command -v npm 2>/dev/null)
 
-.PHONY: build man agents web check vet lint lint-changed house tidy unit test test-real fuzz bench demo clean deps
+.PHONY: build man agents web check vet lint lint-changed house tidy unit test test-real fuzz bench demo release clean deps
 build: bin/tare bin/tare-agent
 
 agents: $(PLATFORMS:%=$(AGENTS)/tare-agent_%.gz)
 
-$(AGENTS)/tare-agent_%.gz: $(SOURCES)
+$(NAMED):
+	@mkdir -p bin && rm -f bin/.version-* && touch $@
+
+$(AGENTS)/tare-agent_%.gz: $(SOURCES) $(NAMED)
 	@mkdir -p $(AGENTS)
 	GOOS=$(word 1,$(subst _, ,$*)) GOARCH=$(word 2,$(subst _, ,$*)) $(AGENTBUILD) -o $(AGENTS)/$*.tmp ./cmd/tare-agent
 	gzip -9 -n -c $(AGENTS)/$*.tmp > $@
@@ -47,11 +55,11 @@ $(PAGE): $(WEB) docs/report.schema.json scripts/web.sh
 bin/tare: $(PAGE)
 endif
 
-bin/tare: agents $(SOURCES) $(wildcard contrib/* contrib/*/*)
+bin/tare: agents $(SOURCES) $(wildcard contrib/* contrib/*/*) $(NAMED)
 	@mkdir -p bin
 	$(GOBUILD) -tags bundle -o $@ ./cmd/tare
 
-bin/tare-agent: $(SOURCES)
+bin/tare-agent: $(SOURCES) $(NAMED)
 	@mkdir -p bin
 	$(AGENTBUILD) -o $@ ./cmd/tare-agent
 
@@ -109,6 +117,9 @@ bench: build
 
 demo:
 	scripts/demo.sh
+
+release: web agents
+	TARE_VERSION='$(VERSION)' TARE_LDFLAGS='$(LDFLAGS)' scripts/release.sh $(RELEASEFLAGS)
 
 clean:
 	rm -rf bin dist $(AGENTS)/*.gz $(PAGE)
