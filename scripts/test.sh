@@ -182,7 +182,7 @@ machines="tare/internal/lab/driver/qemu tare/internal/lab/driver/virtualbox tare
 	tare/internal/lab/driver/libvirt tare/internal/lab/driver/serial tare/internal/lab/driver/vmware
 	tare/internal/run/durability"
 long="tare/internal/cli tare/internal/measure/workload/sql tare/bench tare/internal tare/internal/lab/driver/container
-	tare/internal/run/capture tare/internal/lab/deploy tare/internal/lab/driver/ssh"
+	tare/internal/run/capture tare/internal/lab/deploy tare/internal/lab/driver/ssh tare/scripts/release"
 queue() {
 	local name=$1 package n=0 in_machines="" rest=()
 	shift
