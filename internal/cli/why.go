@@ -114,7 +114,11 @@ func (cmd *whyCommand) why(ctx context.Context, args []string) error {
 		}
 	}
 	in, err := cmd.trace(ctx, p, cell, tracer)
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
+		fmt.Fprintln(cmd.err, "tare: stopped before the end; of trials that are traced nothing is kept")
+		return codeError{exitFailed}
+	case err != nil:
 		return err
 	}
 	return cmd.tellWhy(calldiff.Explain(in))

@@ -80,6 +80,9 @@ func (e *Explanation) find() {
 	}
 	for i := range e.Parts {
 		p := &e.Parts[i]
+		if !e.Timed && trace.Waits(p.Name) { // who waits while the work is stopped waits more often
+			continue
+		}
 		if len(e.Found) < mostFound && p.Shown && math.Abs(p.Share) >= matters {
 			e.Found = append(e.Found, e.sentence(p))
 		}
