@@ -9,6 +9,7 @@ import (
 	"tare/internal/judge/costper"
 	"tare/internal/judge/verdict"
 	"tare/internal/record"
+	"tare/internal/stats"
 )
 
 // JSON writes the result as docs/report.schema.json describes it. Arrays are never null. A figure that does not exist
@@ -45,6 +46,7 @@ func plainResult(r *verdict.Result) *verdict.Result {
 	for i := range c.Cells {
 		x := &c.Cells[i]
 		x.Warnings = append([]record.Warning{}, x.Warnings...)
+		x.Nested = stats.Nested{} // no report has it
 		finite(&x.Ratio.Center, &x.Low, &x.High, &x.Level, &x.P, &x.PHolm, &x.Q, &x.Margin, &x.NullSpread, &x.Center,
 			&x.BaselineCenter)
 	}
