@@ -40,6 +40,9 @@ func Try(path string) (*Lock, error) {
 	for range 100 {
 		f, err := open(path)
 		if err != nil {
+			if f != nil {
+				f.Close()
+			}
 			return nil, fmt.Errorf("lock %s: %w", path, err)
 		}
 		if err := lock(f); err != nil {
@@ -90,8 +93,11 @@ func open(path string) (*os.File, error) {
 			return f, err
 		}
 		f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|noFollow, 0o644)
+		if err == nil {
+			return f, f.Chmod(0o644) // whatever the umask: other users are to wait for it, too
+		}
 		if !errors.Is(err, fs.ErrExist) {
-			return f, err
+			return nil, err
 		}
 	}
 	return nil, ErrHeld
