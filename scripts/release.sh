@@ -46,7 +46,8 @@ done
 
 # tool NAME prints the path of a tool that the go command has built and keeps.
 tool() { $GO tool -modfile=tools/release/go.mod -n "$1"; }
-ln -s "$(tool cyclonedx-gomod)" $work/cyclonedx-gomod
+# The list of modules has the sum of the program that wrote it, so that must not depend on where it was built.
+ln -s "$(GOFLAGS="${GOFLAGS:-} -trimpath -buildvcs=false" tool cyclonedx-gomod)" $work/cyclonedx-gomod
 goreleaser=$(tool goreleaser)
 # GoReleaser wants a repository that came from somewhere.
 if [ -z "$(git remote)" ]; then
