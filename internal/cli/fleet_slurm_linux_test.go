@@ -225,7 +225,9 @@ workloads:
 	if err := json.Unmarshal([]byte(o.out), &r); err != nil {
 		t.Fatalf("%v: %s", err, o.err)
 	}
-	if len(r.Hosts) != 3 || len(r.Cells) == 0 || !r.Cells[0].IsRatio || r.Cells[0].Hosts != 3 {
+	// On a busy machine a host's verdict may be withheld; it is counted as that.
+	if len(r.Hosts) != 3 || len(r.Cells) == 0 || !r.Cells[0].IsRatio || r.Cells[0].Hosts < 2 ||
+		r.Cells[0].Hosts+r.Cells[0].Withheld != 3 {
 		t.Errorf("%+v", r)
 	}
 	for _, h := range r.Hosts {
