@@ -64,6 +64,7 @@ function legend(m: Model): HTMLElement {
   return h("ul", { class: "legend", "aria-label": "Signs" },
     order.filter((x) => used.has(x)).map((x) => h("li", { class: x }, h("span", { class: "glyph", "aria-hidden": true }, signs[x].glyph), ` ${signs[x].word}`)),
     emulated && h("li", {}, h("span", { class: "mark" }, "e"), " emulated CPU"),
+    drawn.some((c) => c.this_boot) && h("li", {}, h("span", { class: "mark" }, "b"), " within 5 % on one boot: another boot may say otherwise"),
     [...new Set(drawn.filter((c) => c.writes).map((c) => flushOf(m.target(c.target))?.mark))].filter((x) => x !== undefined).sort()
       .map((x) => h("li", {}, h("span", { class: "mark" }, x), ` ${flushMarks[x]}`)),
     drawn.some((c) => c.warnings.length > 0) && h("li", {}, h("span", { class: "mark" }, "*"), " has warnings"),
@@ -122,7 +123,7 @@ export function describe(m: Model, c: Cell): string {
   const sign = signOf(c);
   const lines = [`${c.workload} · ${c.target}${c.primary ? "" : ` · ${c.metric}`}`];
   if (ranked(c)) lines.push(`${ratio(c.ratio)}× ${interval(c.low, c.high)} against ${c.baseline}`);
-  lines.push(`${signs[sign].glyph} ${word(c)}${sign === "same" ? ` within ${percent(c.same_margin)}` : ""}${c.emulated ? ", emulated CPU" : ""}`);
+  lines.push(`${signs[sign].glyph} ${word(c)}${sign === "same" ? ` within ${percent(c.same_margin)}` : ""}${c.emulated ? ", emulated CPU" : ""}${c.this_boot ? ", of this boot" : ""}`);
   if (ranked(c)) lines.push(`${quantity(c.center, c.unit)} against ${quantity(c.baseline_center, c.unit)}, ${plural(c.blocks, "block")}`);
   if ((sign === "unsure" || sign === "measured") && !unconfirmed(c)) lines.push(`${c.low > 1 || c.high < 1 ? "not wholly beyond" : "compared with"} ${marginText([c])}`);
   if (c.blocks_needed) lines.push(`about ${plural(c.blocks_needed, "block")} would decide it`);
@@ -240,7 +241,7 @@ function wrapped(text: string, room: number, most: number): string[] {
 function row(m: Model, c: Cell, x: ReturnType<typeof scaleLog<number, number>>, y: number, text: { x: number; y: number; end: boolean }, right: number, spots: Spot[]): SVGElement[] {
   const sign = signOf(c);
   const out: SVGElement[] = [];
-  const flags = `${c.emulated ? " e" : ""}${c.writes ? ` ${flushOf(m.target(c.target))?.mark ?? ""}`.trimEnd() : ""}${c.warnings.length > 0 ? " *" : ""}`;
+  const flags = `${c.emulated ? " e" : ""}${c.this_boot ? " b" : ""}${c.writes ? ` ${flushOf(m.target(c.target))?.mark ?? ""}`.trimEnd() : ""}${c.warnings.length > 0 ? " *" : ""}`;
   const anchor = text.end ? { "text-anchor": "end" } : {};
   if (!ranked(c)) {
     out.push(glyph(sign, x(1), y));

@@ -149,49 +149,45 @@ func medianIn(of map[blockKey]float64, keys []blockKey) float64 {
 	return medianOf(x)
 }
 
-// spreadFindings names the cells whose spread is another one, each target's in one sentence.
+// spreadFindings names the cell whose spreads differ most, and says how many more there are.
 func spreadFindings(_ *finder, r *Result) []Finding {
-	var order []string
-	byTarget := map[string][]*Cell{}
+	var cells []*Cell
 	for i := range r.Cells {
-		c := &r.Cells[i]
-		if c.Spread == nil || c.Spread.Verdict != record.Different {
-			continue
+		if c := &r.Cells[i]; c.Spread != nil && c.Spread.Verdict == record.Different {
+			cells = append(cells, c)
 		}
-		if byTarget[c.Target] == nil {
-			order = append(order, c.Target)
-		}
-		byTarget[c.Target] = append(byTarget[c.Target], c)
 	}
-	var out []Finding
-	for _, target := range order {
-		cells := byTarget[target]
-		slices.SortStableFunc(cells, func(a, b *Cell) int {
-			return cmp.Compare(math.Abs(math.Log(b.Spread.Center)), math.Abs(math.Log(a.Spread.Center)))
-		})
-		c := cells[0]
-		how := "from run to run"
-		if c.Spread.Of == OfTrials {
-			how = "from trial to trial"
+	if len(cells) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(cells, func(a, b *Cell) int {
+		return cmp.Compare(math.Abs(math.Log(b.Spread.Center)), math.Abs(math.Log(a.Spread.Center)))
+	})
+	c := cells[0]
+	how := "from run to run"
+	if c.Spread.Of == OfTrials {
+		how = "from trial to trial"
+	}
+	more, middle := "", ""
+	if n := len(cells) - 1; n > 0 {
+		more = fmt.Sprintf("; so do, more or less, %s", unit.Plural(n, "other cell"))
+	}
+	if c.Verdict == record.Equivalent {
+		middle = ", while both cost the same in the middle"
+	}
+	f := Finding{
+		Text: fmt.Sprintf("%s varies %.3g times as much as %s %s in %s (%.3g to %.3g; %s against %s)%s%s", c.Target,
+			c.Spread.Center, c.Baseline, how, c.Workload, c.Spread.Low, c.Spread.High,
+			percent(c.Spread.Candidate), percent(c.Spread.Base), middle, more),
+		Remedy: "if steady times matter, look at the tails (--details) and at the samples in trials.ndjson",
+	}
+	for _, c := range cells {
+		if !slices.Contains(f.Targets, c.Target) {
+			f.Targets = append(f.Targets, c.Target)
 		}
-		more := ""
-		if n := len(cells) - 1; n > 0 {
-			more = fmt.Sprintf("; in %s its spread is another one, too", unit.Plural(n, "more workload"))
-		}
-		middle := ""
-		if c.Verdict == record.Equivalent {
-			middle = ", while both cost the same in the middle"
-		}
-		f := Finding{Targets: []string{target},
-			Text: fmt.Sprintf("%s varies %.3g times as much as %s %s in %s (%.3g to %.3g; %s against %s)%s%s", target,
-				c.Spread.Center, c.Baseline, how, c.Workload, c.Spread.Low, c.Spread.High,
-				percent(c.Spread.Candidate), percent(c.Spread.Base), middle, more),
-			Remedy: "if steady times matter, look at the slow runs, not at the middle: --details has the tails, and " +
-				"trials.ndjson each sample"}
-		for _, c := range cells {
+		if !slices.Contains(f.Workloads, c.Workload) {
 			f.Workloads = append(f.Workloads, c.Workload)
 		}
-		out = append(out, f)
 	}
-	return out
+	return []Finding{f}
 }
