@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -220,6 +221,20 @@ func (s *standIn) ours() []comment {
 		}
 	}
 	return out
+}
+
+// refuse says which methods and paths the token has no right to from now on, by a regular expression; "": none.
+func (s *standIn) refuse(what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forbid = what
+}
+
+// asked are the requests so far.
+func (s *standIn) asked() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.said)
 }
 
 // seenInArguments returns a command line of a process of this machine that has a text. Only Linux shows them here.

@@ -317,7 +317,7 @@ func TestActionOnAPullRequest(t *testing.T) {
 	}
 	ours = api.ours()
 	if len(ours) != 1 || ours[0].ID != first.ID {
-		t.Fatalf("%d comments: %v", len(ours), api.said)
+		t.Fatalf("%d comments: %v", len(ours), api.asked())
 	}
 	wants(t, "the comment", ours[0].Body, "seen in 2 of the last 2 runs")
 	for _, c := range api.comments {
@@ -343,24 +343,24 @@ func pullWithoutRights(t *testing.T, r *runner, api *standIn) {
 	}
 	r.only = stepPublish
 	report()
-	api.forbid = "^POST .*/check-runs|^(POST|PATCH) .*/comments"
+	api.refuse("^POST .*/check-runs|^(POST|PATCH) .*/comments")
 	if code := r.run(); code != 0 {
 		t.Errorf("it ended with %d", code)
 	}
 	wants(t, "what is said", r.said[stepPublish],
 		"no comment on pull request 7: the API refuses it (status 403: Resource",
 		"`pull-requests: write`", "`checks: write`", "::error file=build.sh,line=1,title=")
-	api.forbid = ""
+	api.refuse("")
 	report()
 	r.inputs["token"] = ""
-	asked := len(api.said)
-	if code := r.run(); code != 0 || len(api.said) != asked {
-		t.Errorf("it ended with %d, and asked %v", code, api.said[asked:])
+	asked := len(api.asked())
+	if code := r.run(); code != 0 || len(api.asked()) != asked {
+		t.Errorf("it ended with %d, and asked %v", code, api.asked()[asked:])
 	}
 	wants(t, "what is said", r.said[stepPublish], "there is no token", "::error file=build.sh")
 	r.inputs["token"] = "a\"\nurl = \"http://x"
-	if code := r.run(); code != 0 || len(api.said) != asked {
-		t.Errorf("it ended with %d, and asked %v", code, api.said[asked:])
+	if code := r.run(); code != 0 || len(api.asked()) != asked {
+		t.Errorf("it ended with %d, and asked %v", code, api.asked()[asked:])
 	}
 	wants(t, "what is said", r.said[stepPublish], "characters that no token has")
 	delete(r.inputs, "token")
@@ -540,9 +540,9 @@ func TestPublishToGitLab(t *testing.T) {
 		}
 		wants(t, "the comment", ours[0].Body, "problem "+problem)
 	}
-	wants(t, "the requests", strings.Join(api.said, "\n"), "POST /projects/42/merge_requests/3/notes",
+	wants(t, "the requests", strings.Join(api.asked(), "\n"), "POST /projects/42/merge_requests/3/notes",
 		"PUT /projects/42/merge_requests/3/notes/1000")
-	api.forbid = "^PUT "
+	api.refuse("^PUT ")
 	wants(t, "what is said", run(apiToken), "no comment on merge request 3", "scope api")
 	wants(t, "what is said", run(""), "there is no token")
 }
