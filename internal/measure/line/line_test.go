@@ -76,39 +76,48 @@ func TestStreamSurvivesItsLine(t *testing.T) {
 			mangle: func() func([]byte) []byte { return losing(1e-4) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				line := newCable(t)
-				for _, w := range []*wire{line.toGuest, line.toHost} {
-					w.perByte = c.perByte
-					if c.mangle != nil {
-						w.mangle = c.mangle()
+			// An echo and a tenth of all frames lost cost less than that. One run in a thousand loses a frame five
+			// times in a row and waits 9 s for it alone, so the fastest of three counts.
+			best := c.perByte * time.Duration(c.size)
+			bound := 5*best + time.Duration(c.size/1000)*100*time.Millisecond
+			var took time.Duration
+			for try := 0; try < 3 && (try == 0 || took > bound); try++ {
+				synctest.Test(t, func(t *testing.T) {
+					line := newCable(t)
+					for _, w := range []*wire{line.toGuest, line.toHost} {
+						w.perByte = c.perByte
+						if c.mangle != nil {
+							w.mangle = c.mangle()
+						}
 					}
-				}
-				if c.echo { // by each end, of what comes from the other one
-					line.toGuest.copies = func(b []byte) { line.toHost.push(b) }
-				}
-				host, guest, l := line.session(t)
-				defer l.Close()
-				began := time.Now()
-				exchange(t, host, guest, c.size)
-				took := time.Since(began)
-				t.Logf("%d bytes each way in %v; controller: %v, guest: %v", c.size, took, host.Facts(), guest.Facts())
-				// An echo and a tenth of all frames lost cost less than that; with one frame that is lost five times in
-				// a row, which one run in a thousand sees, 9 s are waited for it alone.
-				const unlucky = 10 * time.Second
-				if best := c.perByte * time.Duration(c.size); took > unlucky+5*best+time.Duration(c.size/1000)*
-					100*time.Millisecond {
-					t.Errorf("it took %v, and %v on a line without faults", took, best)
-				}
-				done := make(chan struct{})
-				go func() { defer close(done); guest.Close() }()
-				if err := host.Close(); err != nil {
-					t.Error(err)
-				}
-				<-done
-			})
+					if c.echo { // by each end, of what comes from the other one
+						line.toGuest.copies = func(b []byte) { line.toHost.push(b) }
+					}
+					took = exchanged(t, line, c.size)
+				})
+			}
+			if took > bound {
+				t.Errorf("it took %v, and %v on a line without faults", took, best)
+			}
 		})
 	}
+}
+
+// exchanged has a session on a line move so many bytes each way, and ends it. It returns how long the bytes took.
+func exchanged(t *testing.T, line *cable, size int) time.Duration {
+	host, guest, l := line.session(t)
+	defer l.Close()
+	began := time.Now()
+	exchange(t, host, guest, size)
+	took := time.Since(began)
+	t.Logf("%d bytes each way in %v; controller: %v, guest: %v", size, took, host.Facts(), guest.Facts())
+	done := make(chan struct{})
+	go func() { defer close(done); guest.Close() }()
+	if err := host.Close(); err != nil {
+		t.Error(err)
+	}
+	<-done
+	return took
 }
 
 // TestIdleSessionIsSilent: nothing must disturb a measurement.
