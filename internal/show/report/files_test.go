@@ -178,7 +178,7 @@ func TestAnswers(t *testing.T) {
 		t.Errorf("%s", all)
 	}
 	s := scene{targets: []string{"host", "vm", "box"},
-		workloads: work("fs.randread", "fs.seqwrite bs=4KiB", "fs.seqwrite bs=64KiB"), blocks: 20}
+		workloads: work("fs.randread", "fs.seqwrite bs=4KiB", "fs.seqwrite bs=64KiB"), blocks: 15}
 	s.cost = func(label, target string) (float64, float64) {
 		switch {
 		case target == "box" && label == "fs.randread":
