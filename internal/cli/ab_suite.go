@@ -42,7 +42,8 @@ func (a *abFlags) looks(blocks, variants int, alpha float64) []int {
 	if blocks > 0 {
 		return []int{blocks}
 	}
-	const least, own = 10, 5
+	const least = 10 // as a first look
+	const own = 5    // time, processor time, memory and faults of each command are judged with the cases
 	return []int{max(least, stats.MinBlocks((a.count+own)*(variants-1), alpha)+spareBlocks)}
 }
 

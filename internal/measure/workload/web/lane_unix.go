@@ -216,8 +216,8 @@ func (l *lane) run(n int64) error {
 			l.shut(i)
 		}
 	}
+	defer sharp()()
 	if l.schedule != nil {
-		defer sharp()()
 		l.free = l.free[:0]
 		for i := range l.conns {
 			l.free = append(l.free, int32(i))
@@ -225,7 +225,6 @@ func (l *lane) run(n int64) error {
 		l.start = l.now
 		l.due = l.start + l.schedule.next()
 	} else {
-		defer sharp()()
 		for i := l.from; i < len(l.conns) && l.todo > 0; i++ {
 			if err := l.begin(i); err != nil {
 				return err
