@@ -25,11 +25,11 @@ func ownDrift(rng *rand.Rand, blocks int, phi float64) simRun {
 }
 
 // TestSimulatedOwnDrift holds what the method says of a cost that wanders slowly within one boot: it is taken for one
-// that stays, because at ten blocks no test of neighbours sees it, but hardly ever for one of more than 5 %. So a
+// that stays, because at ten blocks no test of neighbours sees it, but hardly ever for one of more than 6 %. So a
 // nearer verdict says that it is of this boot, and more boots are the remedy.
 func TestSimulatedOwnDrift(t *testing.T) {
 	long(t)
-	const cells, sessions, beyond = 2000, 5, 1.05
+	const cells, sessions, beyond = 2000, 5, 1.06
 	alpha := stats.LookAlpha(quickLooks, simAlpha)
 	for phi, said := range map[float64]float64{0.5: 0.007, 0.7: 0.034, 0.8: 0.091, 0.9: 0.184, 0.95: 0.256} {
 		rng := rand.New(rand.NewPCG(simSeed(t), 700))
@@ -52,7 +52,7 @@ func TestSimulatedOwnDrift(t *testing.T) {
 				several++
 			}
 		}
-		t.Logf("phi %.2f: falsely DIFFERENT in %4.1f %% of %d cells on one boot, by more than 5 %% in %.2f %%, "+
+		t.Logf("phi %.2f: falsely DIFFERENT in %4.1f %% of %d cells on one boot, by more than 6 %% in %.2f %%, "+
 			"in %.1f %% across %d", phi, 100*rate(one, cells), cells, 100*rate(unmarked, cells),
 			100*rate(several, cells), sessions)
 		if got := rate(one, cells); math.Abs(got-said) > 0.03 {
@@ -60,7 +60,7 @@ func TestSimulatedOwnDrift(t *testing.T) {
 				100*said)
 		}
 		if got := rate(unmarked, cells); got > 0.02 {
-			t.Errorf("phi %g: %.1f %% are falsely DIFFERENT by more than 5 %%, want at most 2 %%", phi, 100*got)
+			t.Errorf("phi %g: %.1f %% are falsely DIFFERENT by more than 6 %%, want at most 2 %%", phi, 100*got)
 		}
 		if got := rate(several, cells); got > 0.02 {
 			t.Errorf("phi %g: across %d boots %.1f %% are falsely DIFFERENT, want at most 2 %%", phi, sessions, 100*got)

@@ -64,7 +64,7 @@ function legend(m: Model): HTMLElement {
   return h("ul", { class: "legend", "aria-label": "Signs" },
     order.filter((x) => used.has(x)).map((x) => h("li", { class: x }, h("span", { class: "glyph", "aria-hidden": true }, signs[x].glyph), ` ${signs[x].word}`)),
     emulated && h("li", {}, h("span", { class: "mark" }, "e"), " emulated CPU"),
-    drawn.some((c) => c.this_boot) && h("li", {}, h("span", { class: "mark" }, "b"), " within 5 % on one boot: another boot may say otherwise"),
+    drawn.some((c) => c.this_boot) && h("li", {}, h("span", { class: "mark" }, "b"), " within 6 % on one boot: another boot may say otherwise"),
     [...new Set(drawn.filter((c) => c.writes).map((c) => flushOf(m.target(c.target))?.mark))].filter((x) => x !== undefined).sort()
       .map((x) => h("li", {}, h("span", { class: "mark" }, x), ` ${flushMarks[x]}`)),
     drawn.some((c) => c.warnings.length > 0) && h("li", {}, h("span", { class: "mark" }, "*"), " has warnings"),

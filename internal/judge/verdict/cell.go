@@ -280,7 +280,7 @@ func (cm *cellMaker) finish(c *cellBuilder) {
 
 // bootShare is what a target of the same cost may wander within one boot: a verdict nearer to "the same" than that is
 // of the boot it was measured on.
-const bootShare = 0.05
+const bootShare = 0.06
 
 // nearSame tells whether a verdict's interval comes within bootShare of "the same".
 func nearSame(r *record.Ratio) bool {

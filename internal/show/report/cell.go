@@ -58,7 +58,7 @@ var markTexts = [marks]struct{ mark, legend string }{
 	flushIgnored: {"i", "flush ignored"},
 	flushMemory:  {"m", "in memory: nothing to flush to"},
 	flushUnknown: {"u", "what a flush does is not known"},
-	ofBoot:       {"b", "within 5 % on one boot: another boot may say otherwise (sessions)"},
+	ofBoot:       {"b", "within 6 % on one boot: another boot may say otherwise (sessions)"},
 	finding:      {"!", "read the finding"},
 	doubt:        {"*", "has warnings (in the details)"},
 }
