@@ -3,10 +3,12 @@ package httplog
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -88,7 +90,7 @@ func TestServers(t *testing.T) {
 			if err := os.Chmod(dir, 0o755); err != nil {
 				t.Fatal(err)
 			}
-			ask(t, program, dir, s.config, s.argv)
+			ask(t, program, dir, s.config, s.argv, slices.Collect(maps.Keys(s.logs)))
 			for name, format := range s.logs {
 				checkLog(t, filepath.Join(dir, name), format)
 			}
@@ -96,8 +98,8 @@ func TestServers(t *testing.T) {
 	}
 }
 
-// ask starts a server, asks it everything, and ends it.
-func ask(t *testing.T, program, dir, config string, argv func(string) []string) {
+// ask starts a server, asks it everything, and ends it when its logs have the last request.
+func ask(t *testing.T, program, dir, config string, argv func(string) []string, logs []string) {
 	t.Helper()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -141,6 +143,18 @@ func ask(t *testing.T, program, dir, config string, argv func(string) []string) 
 			t.Errorf("%q: %q, %v", a.raw, answer, err)
 		}
 		c.Close()
+	}
+	// A server may log a request only after it saw that the client left, and forgets it when it is ended before.
+	last := strings.TrimSpace(asked[len(asked)-1].raw)
+	for _, name := range logs {
+		for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+			if text, _ := os.ReadFile(filepath.Join(dir, name)); strings.Contains(string(text), last) {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%s has no line of %q after a minute", name, last)
+			}
+		}
 	}
 	if err := server.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)

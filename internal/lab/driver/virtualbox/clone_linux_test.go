@@ -304,7 +304,7 @@ func (u *user) startPaused() {
 		}
 		said := string(running.Stderr())
 		end()
-		if try == 20 || !strings.Contains(said, "locked") {
+		if try == 20 || !strings.Contains(said, "lock") {
 			u.t.Fatalf("it ended: %s", said)
 		}
 		time.Sleep(500 * time.Millisecond)
