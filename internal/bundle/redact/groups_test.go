@@ -71,3 +71,30 @@ func TestGroupsAreRedacted(t *testing.T) {
 		}
 	}
 }
+
+// TestGivenNamesStay: what tare called an environment is no secret, unless another host is called so.
+func TestGivenNamesStay(t *testing.T) {
+	environment := func(name, spec, host string, mount bool) record.Environment {
+		e := record.Environment{Name: name, Spec: spec, Inside: record.Facts{Hostname: host}}
+		if mount {
+			e.Mount = &record.Mount{}
+		}
+		return e
+	}
+	all := []record.Environment{
+		environment("box-site", "namespace?cpus=1", "box-site", false), environment("box-site:bind", "bind", "box-site", true),
+		environment("vm-site", "qemu", "vm-site", false), environment("build7", "ssh:build7", "build7", false),
+		environment("web01", "qemu", "web01", false), environment("other", "ssh:other", "WEB01", false),
+	}
+	m := newMask()
+	m.spareGiven(all)
+	for i := range all {
+		m.learnEnvironment(&all[i])
+	}
+	m.seal()
+	for name, stays := range map[string]bool{"box-site": true, "vm-site": true, "build7": false, "web01": false} {
+		if got := m.text("it is " + name); (got == "it is "+name) != stays {
+			t.Errorf("%s became %q", name, got)
+		}
+	}
+}

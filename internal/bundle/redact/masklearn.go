@@ -122,6 +122,30 @@ func (m *mask) instance(s string) {
 	}
 }
 
+// spareGiven spares the host names that tare gave: a namespace and a micro-VM are called as their environment is in the
+// plan. Where another host has that name too, it is a name to hide.
+func (m *mask) spareGiven(all []record.Environment) {
+	ours := map[string]bool{}
+	for i := range all {
+		s, err := env.ParseSpec("x=" + all[i].Spec)
+		ours[all[i].Name] = err == nil && all[i].Mount == nil && (s.Driver == "namespace" || s.Driver == "qemu")
+	}
+	given, others := map[string]bool{}, map[string]bool{}
+	for i := range all {
+		in, _, _ := strings.Cut(all[i].Name, ":") // a mount is in one
+		for _, host := range []string{all[i].Inside.Hostname, all[i].Outside.Hostname} {
+			if ours[in] && host == in {
+				given[strings.ToLower(host)] = true
+			} else {
+				others[strings.ToLower(host)] = true
+			}
+		}
+	}
+	for name := range given {
+		m.spare[name] = m.spare[name] || !others[name]
+	}
+}
+
 func (m *mask) learnEnvironment(e *record.Environment) {
 	if s, err := env.ParseSpec("x=" + e.Spec); err == nil {
 		m.learnSpec(&s)

@@ -58,6 +58,7 @@ func (e *editor) Learn(b *bundle.Bundle, evidence iter.Seq2[[]byte, error]) erro
 		e.mask.learn(s.Host) // it may be USER@HOST:PORT
 		e.mask.host(s.Host)
 	}
+	e.mask.spareGiven(b.Environments)
 	e.mask.learnPlan(b.Plan)
 	for i := range b.Environments {
 		e.mask.learnEnvironment(&b.Environments[i])
