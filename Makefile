@@ -4,6 +4,7 @@
 # make bench   side by side with fio, sysbench, mbw and hyperfine, as ratios, into docs/benchmarks.md
 # make man     the manual pages, in bin/man
 # make demo    measure this machine in a few minutes
+# make gallery the project's own gallery, of a run of each study, in dist/gallery
 # make release all files of a release, in dist, from the tag of this commit; docs/releasing.md
 
 SHELL    := /bin/bash
@@ -29,7 +30,7 @@ PAGE     := internal/show/report/page/dist/page.html
 WEB      := $(shell find web -path web/node_modules -prune -o -type f -print 2>/dev/null)
 HAS_NODE := $(shell command -v npm 2>/dev/null)
 
-.PHONY: build man agents web check vet lint lint-changed house tidy unit test test-real fuzz bench demo release clean deps
+.PHONY: build man agents web check vet lint lint-changed house tidy unit test test-real fuzz bench demo gallery release clean deps
 build: bin/tare bin/tare-agent
 
 agents: $(PLATFORMS:%=$(AGENTS)/tare-agent_%.gz)
@@ -117,6 +118,9 @@ bench: build
 
 demo:
 	scripts/demo.sh
+
+gallery: bin/tare
+	bin/tare gallery dist/gallery testdata/studies/*.tare --title 'What environments cost'
 
 release: web agents
 	TARE_VERSION='$(VERSION)' TARE_LDFLAGS='$(LDFLAGS)' scripts/release.sh $(RELEASEFLAGS)
