@@ -56,8 +56,22 @@ fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
+# phase says what comes, and after how long.
+phase() { printf '== %s (after %d:%02d)\n' "$1" $((SECONDS / 60)) $((SECONDS % 60)); }
+
+# What Debian's release lacks is fetched while every platform is compiled: both daemons of virtiofs are tested; there is no
+# MySQL and no VirtualBox; the agent for Windows needs a newer Wine; other programs' tests have disk images and logs of
+# database servers. Where this fails, the tests that need it fail with the reason.
+elsewhere=(virtiofsd=TARE_VIRTIOFSD mysql=TARE_MYSQL_ROOT wine=TARE_WINE_ROOT virtualbox=TARE_VIRTUALBOX_ROOT
+	qemu-samples=TARE_QEMU_SAMPLES sql-logs=TARE_SQL_LOGS)
+fetching=()
+for what in "${elsewhere[@]}"; do
+	scripts/deps.sh "${what%=*}" >"$work/${what%=*}" 2>"$work/${what%=*}.log" &
+	fetching+=($!)
+done
+
 if [ $# -eq 0 ]; then
-	echo "== every platform compiles"
+	phase "every platform compiles"
 	for p in linux/arm64 darwin/arm64 windows/amd64 freebsd/amd64; do
 		GOOS=${p%/*} GOARCH=${p#*/} $GO vet ./cmd/... ./internal/measure/... ./internal/sys/...
 	done
@@ -66,49 +80,32 @@ if [ $# -eq 0 ]; then
 	done
 fi
 
-# Both daemons of virtiofs are tested. Where this fails, the tests that need the one say why.
-if TARE_VIRTIOFSD=$(scripts/deps.sh virtiofsd); then
-	export TARE_VIRTIOFSD
-else
-	unset TARE_VIRTIOFSD
-fi
-# Debian's releases have no MySQL. If this fails, the tests that need it fail with the reason.
-if TARE_MYSQL_ROOT=$(scripts/deps.sh mysql); then
-	export TARE_MYSQL_ROOT
-else
-	unset TARE_MYSQL_ROOT
-fi
-# The agent for Windows is run by a Wine that is new enough.
-if TARE_WINE_ROOT=$(scripts/deps.sh wine); then
-	export TARE_WINE_ROOT
-else
-	unset TARE_WINE_ROOT
-fi
-# Debian's releases have no VirtualBox either.
-if TARE_VIRTUALBOX_ROOT=$(scripts/deps.sh virtualbox); then
-	export TARE_VIRTUALBOX_ROOT
-else
-	unset TARE_VIRTUALBOX_ROOT
-fi
-# Disk images that other programs wrote, as QEMU keeps them for its tests. Where this fails, the test of them says so.
-if TARE_QEMU_SAMPLES=$(scripts/deps.sh qemu-samples); then
-	export TARE_QEMU_SAMPLES
-else
-	unset TARE_QEMU_SAMPLES
-fi
-# Logs of database servers, as two programs that read such logs keep them for their tests.
-if TARE_SQL_LOGS=$(scripts/deps.sh sql-logs); then
-	export TARE_SQL_LOGS
-else
-	unset TARE_SQL_LOGS
-fi
+phase "what is fetched"
+for n in "${!elsewhere[@]}"; do
+	name=${elsewhere[n]%=*} variable=${elsewhere[n]#*=}
+	if wait "${fetching[n]}"; then
+		export "$variable=$(<"$work/$name")"
+	else
+		unset "$variable"
+	fi
+	cat "$work/$name.log"
+	rm -f "$work/$name" "$work/$name.log"
+done
 
 # The sites that tests serve in environments take minutes to install, and are kept. Where this fails, the tests that need them
 # try again and say why.
 if [ $# -eq 0 ]; then
+	phase "sites"
+	$GO build -o "$work/tare" ./cmd/tare
+	building=()
 	for stack in mediawiki,pages=40,comments=10,users=5,pictures=4 wordpress,pages=40,comments=20,users=5,pictures=4; do
-		$GO run ./cmd/tare stack build $stack >/dev/null || true
+		"$work/tare" stack build $stack >/dev/null &
+		building+=($!)
 	done
+	for site in "${building[@]}"; do
+		wait "$site" || true
+	done
+	rm "$work/tare"
 fi
 
 # standing lists what stands in the user's own folders: all that is right in them, and all of tare and of the programs
@@ -214,9 +211,11 @@ queue() {
 # lane NAME FLAG... tests what is left in a queue, until nothing is.
 lane() {
 	local queue=$work/queue.$1 line failed=0
+	local TIMEFORMAT='== it took %1R s, and processors for %1U s in programs and %1S s in the kernel'
 	shift
 	while line=$(flock "$queue.lock" sh -c 'head -n 1 "$0" && sed -i 1d "$0"' "$queue") && [ -n "$line" ]; do
-		run "${line%% *}" "${line#* }" -p 1 "$@" || failed=1
+		time run "${line%% *}" "${line#* }" -p 1 "$@" || failed=1
+		phase "${line%% *} has ended"
 	done
 	return $failed
 }
@@ -238,20 +237,20 @@ two_lanes() {
 
 runs=()
 if [ $# -gt 0 ]; then
-	echo "== tests of $*"
+	phase "tests of $*"
 	runs=("$work/given")
 	run given "$*" -p 1 || ended "the given packages"
 else
-	echo "== tests"
+	phase "tests"
 	queue tests $($GO list ./...)
 	two_lanes tests
 
 	if [ "$($GO env GOOS)" = linux ] && command -v gcc >/dev/null; then
-		echo "== race detector"
+		phase "race detector"
 		queue race $(goroutines) # judged last, as what is left out here ran before
 		CGO_ENABLED=1 two_lanes race -race -short
 	fi
-	echo "== known faults of what is used"
+	phase "known faults of what is used"
 	scripts/vulnerable.sh || besides+=(-failed "a known fault of what is used")
 fi
 
@@ -260,5 +259,5 @@ new=$(comm -13 "$work/before" "$work/after")
 if [ -n "$new" ]; then
 	besides+=(-failed "the tests left in the user's own folders: ${new//$'\n'/, }")
 fi
-echo "== what failed, was skipped or was flaky"
+phase "what failed, was skipped or was flaky"
 "$work/tested" -allowed scripts/tested/allowed -artifacts "${TARE_ARTIFACTS:-}" "${besides[@]}" "${runs[@]/%/.json}"
