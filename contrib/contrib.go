@@ -6,7 +6,7 @@ package contrib
 
 import "embed"
 
-// Files has pull.sh and the folders of the CI systems.
+// Files has pull.sh, the folders of the CI systems, and the dashboard for Grafana.
 //
-//go:embed pull.sh github gitlab jenkins
+//go:embed pull.sh github gitlab jenkins grafana
 var Files embed.FS

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,7 +14,6 @@ import (
 
 	"tare/internal/judge/verdict"
 	"tare/internal/record"
-	"tare/internal/sys/proc"
 )
 
 // entry is a run on a day with one ratio.
@@ -154,28 +152,6 @@ func contract(t *testing.T, address string) {
 			t.Fatal(err)
 		}
 	}
-	// Tables of version 1 get what they lack, and recording a run again tells what they did not keep.
-	for _, q := range []string{"ALTER TABLE tare_cells DROP COLUMN baseline", "UPDATE tare_schema SET version = 1"} {
-		if _, err := s.db.ExecContext(ctx, q); err != nil {
-			t.Fatal(err)
-		}
-	}
-	upgraded := open(t, address)
-	baseline := func(id string) (b string) {
-		t.Helper()
-		if err := upgraded.db.QueryRowContext(ctx,
-			s.bind("SELECT baseline FROM tare_cells WHERE run_id = ? AND is_primary = 1"), id).Scan(&b); err != nil {
-			t.Fatal(err)
-		}
-		return b
-	}
-	if b := baseline("run-001"); b != "" {
-		t.Errorf("the mount's baseline is guessed: %q", b)
-	}
-	if c, err := upgraded.Add(ctx, entry(1, 2.07)); err != nil || c != Replaced || baseline("run-001") != "host" {
-		t.Errorf("recorded again after the upgrade: %q, %v, baseline %q", c, err, baseline("run-001"))
-	}
-
 	// Several at once, over connections of their own, some with the same run.
 	var wait sync.WaitGroup
 	errs := make(chan error, 12)
@@ -212,6 +188,9 @@ func contract(t *testing.T, address string) {
 	if _, err := Open(ctx, address); !errors.Is(err, ErrNewer) {
 		t.Errorf("newer tables: %v", err)
 	}
+	if _, err := s.Add(ctx, entry(200, 1)); !errors.Is(err, ErrNewer) {
+		t.Errorf("tables that a newer tare has upgraded meanwhile: %v", err)
+	}
 }
 
 func TestSQLite(t *testing.T) {
@@ -242,7 +221,8 @@ func TestPasswords(t *testing.T) {
 	for address, ok := range map[string]bool{
 		"history.db": true, "postgres://host/db": true, "postgres://me@host/db?sslmode=disable": true,
 		"postgres://me:secret@host/db": false, "postgresql://host/db?user=me&password=secret": false,
-		"postgres://me:sec%ret@host/": false,
+		"postgres://me:sec%ret@host/": false, "postgres://host/db?sslkey=k&sslpassword=secret": false,
+		"postgres://": true,
 	} {
 		if err := CheckPublic(address); (err == nil) != ok || err != nil && strings.Contains(err.Error(), "sec") {
 			t.Errorf("%s: %v", address, err)
@@ -252,106 +232,6 @@ func TestPasswords(t *testing.T) {
 	if err == nil || strings.Contains(err.Error(), "secret") {
 		t.Errorf("the error tells the password: %v", err)
 	}
-}
-
-// TestPostgreSQL starts a server of its own that asks for a password, as the user that the package made when this one
-// is root.
-func TestPostgreSQL(t *testing.T) {
-	address, restart := postgres(t)
-	t.Setenv("PGPASSWORD", "wrong")
-	if _, err := Open(t.Context(), address); err == nil || !strings.Contains(err.Error(), "PGPASSWORD") ||
-		strings.Contains(err.Error(), "\n") {
-		t.Errorf("a wrong password: %v", err)
-	}
-	t.Setenv("PGPASSWORD", "s3cret")
-	if _, err := Open(t.Context(), strings.Replace(address, "/postgres?", "/elsewhere?", 1)); err == nil ||
-		!strings.Contains(err.Error(), "createdb") {
-		t.Errorf("no such database: %v", err)
-	}
-	first := open(t, address)
-	if _, err := first.db.Exec("CREATE DATABASE other"); err != nil {
-		t.Fatal(err)
-	}
-	// A server that is restarted meanwhile loses the connections and nothing else.
-	s := open(t, strings.Replace(address, "/postgres?", "/other?", 1))
-	if c, err := s.Add(t.Context(), entry(1, 2)); err != nil || c != Added {
-		t.Fatalf("%q, %v", c, err)
-	}
-	restart()
-	time.Sleep(1100 * time.Millisecond) // a connection used within the last second is not tried before it is used
-	if runs, err := s.Runs(t.Context(), 0); err != nil || len(runs) != 1 {
-		t.Errorf("after a restart %d runs: %v", len(runs), err)
-	}
-	if c, err := s.Add(t.Context(), entry(2, 2)); err != nil || c != Added {
-		t.Errorf("after a restart: %q, %v", c, err)
-	}
-	contract(t, address)
-}
-
-// postgres starts a server and returns its address, without the password "s3cret" of its only user, and what restarts
-// it.
-func postgres(t *testing.T) (address string, restart func()) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("a server is started")
-	}
-	versions, err := os.ReadDir("/usr/lib/postgresql")
-	if err != nil || len(versions) == 0 {
-		missing(t, "PostgreSQL is not installed: %v", err)
-	}
-	bin := filepath.Join("/usr/lib/postgresql", versions[len(versions)-1].Name(), "bin")
-	dir, err := os.MkdirTemp("", "tare-store-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	as := func(ctx context.Context, argv ...string) error {
-		if os.Geteuid() == 0 {
-			argv = append([]string{"runuser", "-u", "postgres", "--"}, argv...)
-		}
-		_, err := proc.Run(ctx, nil, argv...)
-		return err
-	}
-	word := filepath.Join(dir, "word")
-	if err := os.WriteFile(word, []byte("s3cret\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if os.Geteuid() == 0 {
-		if _, err := proc.Run(t.Context(), nil, "chown", "postgres", dir); err != nil {
-			missing(t, "there is no user postgres to run the server as: %v", err)
-		}
-	}
-	if err := as(t.Context(), filepath.Join(bin, "initdb"), "-D", dir+"/data", "-A", "scram-sha-256", "--pwfile", word,
-		"-N", "-U", "tare"); err != nil {
-		t.Fatal(err)
-	}
-	// On a socket in a folder of the test's own: no port to collide over.
-	if err := as(t.Context(), filepath.Join(bin, "pg_ctl"), "-D", dir+"/data", "-l", dir+"/log", "-w", "-o",
-		"-k '"+dir+"' -c listen_addresses= -c fsync=off", "start"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := as(context.Background(), filepath.Join(bin, "pg_ctl"), "-D", dir+"/data", "-m", "immediate",
-			"stop"); err != nil {
-			t.Error(err)
-		}
-	})
-	return "postgres:///postgres?user=tare&host=" + url.PathEscape(dir), func() {
-		t.Helper()
-		if err := as(t.Context(), filepath.Join(bin, "pg_ctl"), "-D", dir+"/data", "-l", dir+"/log", "-m", "fast", "-w",
-			"restart"); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// missing skips a test for want of a program, and fails it where everything must be there.
-func missing(t *testing.T, format string, args ...any) {
-	t.Helper()
-	if os.Getenv("TARE_REQUIRE") != "" {
-		t.Fatalf(format, args...)
-	}
-	t.Skipf(format, args...)
 }
 
 func TestForeignRowsAreToldNotTrusted(t *testing.T) {

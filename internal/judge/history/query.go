@@ -39,7 +39,7 @@ func (s *Store) Runs(ctx context.Context, limit int) ([]Run, error) {
 	}
 	rows, err := s.db.QueryContext(ctx, query)
 	if err != nil {
-		return nil, fmt.Errorf("list runs of %s: %w", s.where, err)
+		return nil, fmt.Errorf("list runs of %s: %w", s.where, plain(err))
 	}
 	defer rows.Close()
 	out := []Run{}
@@ -50,7 +50,7 @@ func (s *Store) Runs(ctx context.Context, limit int) ([]Run, error) {
 		if err := rows.Scan(&r.ID, &created, &r.Name, &r.Bundle, &r.Baseline, &r.Machine, &r.Host, &r.Kernel,
 			&r.Version, &r.Build, &r.Scope,
 			&r.Blocks, &r.Seconds, &finished, &r.Cells); err != nil {
-			return nil, fmt.Errorf("list runs of %s: %w", s.where, err)
+			return nil, fmt.Errorf("list runs of %s: %w", s.where, plain(err))
 		}
 		r.Finished = finished != 0
 		if r.Created, err = time.Parse(time.RFC3339, created); err != nil {
@@ -83,7 +83,7 @@ func (s *Store) Cells(ctx context.Context) ([]CellName, error) {
 	rows, err := s.db.QueryContext(ctx, `SELECT target, workload, metric, MAX(is_primary), COUNT(*) FROM tare_cells
 		GROUP BY target, workload, metric ORDER BY target, workload, metric`)
 	if err != nil {
-		return nil, fmt.Errorf("list cells of %s: %w", s.where, err)
+		return nil, fmt.Errorf("list cells of %s: %w", s.where, plain(err))
 	}
 	defer rows.Close()
 	out := []CellName{}
@@ -91,7 +91,7 @@ func (s *Store) Cells(ctx context.Context) ([]CellName, error) {
 		var c CellName
 		var primary int
 		if err := rows.Scan(&c.Target, &c.Workload, &c.Metric, &primary, &c.Runs); err != nil {
-			return nil, fmt.Errorf("list cells of %s: %w", s.where, err)
+			return nil, fmt.Errorf("list cells of %s: %w", s.where, plain(err))
 		}
 		c.Primary = primary != 0
 		out = append(out, c)
@@ -174,7 +174,7 @@ func (s *Store) Trends(ctx context.Context, c CellName) ([]Trend, error) {
 		c.low, c.high, c.center FROM tare_cells c JOIN tare_runs r ON r.run_id = c.run_id
 		WHERE c.target = ? AND c.workload = ? AND c.metric = ? ORDER BY r.created, r.run_id`), c.Target, c.Workload, c.Metric)
 	if err != nil {
-		return nil, fmt.Errorf("read trend of %s: %w", c, err)
+		return nil, fmt.Errorf("read trend of %s: %w", c, plain(err))
 	}
 	defer rows.Close()
 	out := []Trend{}
@@ -185,7 +185,7 @@ func (s *Store) Trends(ctx context.Context, c CellName) ([]Trend, error) {
 		var created string
 		if err := rows.Scan(&t.Machine, &t.Host, &t.Work, &t.Baseline, &t.Unit, &p.RunID, &created, &p.Kernel, &p.Build,
 			&p.Bundle, &p.Verdict, &p.Ratio, &p.Low, &p.High, &p.Center); err != nil {
-			return nil, fmt.Errorf("read trend of %s: %w", c, err)
+			return nil, fmt.Errorf("read trend of %s: %w", c, plain(err))
 		}
 		if p.Created, err = time.Parse(time.RFC3339, created); err != nil {
 			return nil, fmt.Errorf("read trend of %s: run %s: %w", c, p.RunID, err)
