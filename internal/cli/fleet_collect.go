@@ -20,6 +20,7 @@ type fleetCollectCommand struct {
 	plan, by, hosts string
 	parts           int
 	quiet           bool
+	store           storeFlag
 }
 
 func (cmd *fleetCollectCommand) command() *cobra.Command {
@@ -42,6 +43,7 @@ cloned with their identity.`,
 	fl.StringVar(&cmd.by, "by", "", "what tells hosts apart: machine or name [machine]")
 	fl.StringVar(&cmd.hosts, "hosts", "", "the hosts that should be there: a,b,c, or a file with one on each line")
 	fl.IntVar(&cmd.parts, "expect", 0, "how many hosts should be there [as many as there are parts]")
+	cmd.store.register(fl)
 	fl.BoolVarP(&cmd.quiet, "quiet", "q", false, "say only how many count")
 	return c
 }
@@ -66,6 +68,9 @@ func (cmd *fleetCollectCommand) collect(ctx context.Context, dir string, bundles
 		if _, rules.Plan, err = cmd.asked(ctx, cmd.plan, src, &plan.Flags{}); err != nil {
 			return err
 		}
+	}
+	if err := cmd.store.check(ctx, cmd.app); err != nil {
+		return err
 	}
 	o, done, err := cmd.fleetOptions(rules)
 	if err != nil {
@@ -100,7 +105,7 @@ func (cmd *fleetCollectCommand) collect(ctx context.Context, dir string, bundles
 		fmt.Fprintln(cmd.err, "tare: no bundle counts")
 		return codeError{exitFailed}
 	}
-	return nil
+	return cmd.store.recordFleet(ctx, cmd.app, cmd.quiet, dir)
 }
 
 // fleetOptions are what a fleet's folder is read with; done removes what was made for that.

@@ -46,6 +46,7 @@ type fleetRunCommand struct {
 	patience, every                      time.Duration
 	atOnce                               int
 	quiet                                bool
+	store                                storeFlag
 }
 
 func (cmd *fleetRunCommand) command() *cobra.Command {
@@ -85,6 +86,7 @@ command again gives them another chance. When all parts have ended, it collects 
 	fl.DurationVar(&cmd.every, "every", 0, "time between two looks [5s on Slurm, 20s by ssh]")
 	fl.StringVar(&cmd.tare, "tare", "", "Slurm: the program on the nodes [a copy of this one in the fleet's folder]")
 	fl.StringVar(&cmd.by, "by", "", "what tells hosts apart: machine or name [machine]")
+	cmd.store.register(fl)
 	fl.BoolVarP(&cmd.quiet, "quiet", "q", false, "no progress; only the report")
 	return c
 }
@@ -116,6 +118,9 @@ func (cmd *fleetRunCommand) run(ctx context.Context, name string) error {
 	}
 	dir, err := filepath.Abs(cmd.dir)
 	if err != nil {
+		return err
+	}
+	if err := cmd.store.check(ctx, cmd.app); err != nil {
 		return err
 	}
 	id, hosts, specs, err := cmd.begun(ctx, dir)
@@ -370,5 +375,5 @@ func (cmd *fleetRunCommand) judge(ctx context.Context, dir string, by fleet.By, 
 		fmt.Fprintln(cmd.err, "tare: nothing was measured")
 		return codeError{exitFailed}
 	}
-	return nil
+	return cmd.store.recordFleet(ctx, cmd.app, cmd.quiet, dir)
 }

@@ -60,6 +60,7 @@ this machine, also one of another fleet or another user, it waits.
 	fl.StringVar(&cmd.host, "host", "", "what the fleet calls this host [$SLURMD_NODENAME, else the host's name]")
 	fl.StringVar(&cmd.lock, "lock", "", "file whose lock keeps parts on one machine apart; none: no lock "+
 		"[tare-fleet.lock where the system keeps locks]")
+	f.store.register(fl)
 	fl.BoolVar(&cmd.pack, "pack", false, "when it has ended, pack the result into one file beside it")
 	fl.DurationVar(&f.budget, "budget", 0, "stop after this time and report the figures so far: 10m [the plan's]")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "print cells, blocks, disk space and expected time, and start nothing")
@@ -193,7 +194,7 @@ func (cmd *fleetShardCommand) carryOut(ctx context.Context, p *plan.Plan, mark *
 			return usagef("%s holds another result (run %s); name another folder with -o", f.out, b.Manifest.RunID)
 		case b.Manifest.State == bundle.Finished:
 			fmt.Fprintf(cmd.err, "part %d of %d is finished: %s\n", mark.Number, mark.Of, printableLine(f.out))
-			return nil
+			return f.store.record(ctx, cmd.app, f.quiet, f.out) // an earlier call may not have come so far
 		case s.Machine == mark.Machine:
 			f.resume = f.out
 			return (&runCommand{app: cmd.app, flags: f}).resume(ctx)

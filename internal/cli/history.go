@@ -16,6 +16,7 @@ import (
 
 	"tare/internal/judge/history"
 	"tare/internal/show/report"
+	"tare/internal/unit"
 )
 
 // historyCommand is `tare history`, with the flags that its commands share.
@@ -33,14 +34,23 @@ func (cmd *historyCommand) command() *cobra.Command {
 The history is a file in your data directory ($XDG_DATA_HOME/tare/history.db, ~/.local/share without it) or, for a team,
 a PostgreSQL database: --store postgres://USER@HOST/DATABASE. A password does not belong on a command line, where every
 user of the machine can read it: put it into PGPASSWORD or ~/.pgpass, or the whole URL into the variable TARE_STORE,
-which is used when --store is not given. A run is recorded once, whatever the name of its bundle.`,
+which is used when --store is not given. ~/.pg_service.conf, PGSERVICE and PGSSLMODE count as for psql, except that TLS
+is asked for where nothing is said about it. A run is recorded once, whatever the name of its bundle, and recording it
+again is safe. A server keeps the packed bundles too: docs/store.md.`,
 	}
 	c.PersistentFlags().StringVar(&cmd.address, "store", "",
 		"file or postgres:// URL of the history [$TARE_STORE, else a file in your data directory]")
+	var patience time.Duration
 	add := &cobra.Command{
-		Use: "add BUNDLE [BUNDLE...]", Short: "Record results", Args: cobra.MinimumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return cmd.historyAdd(c.Context(), args) },
+		Use: "add BUNDLE [BUNDLE...]", Short: "Record results",
+		Long: `Record results. A bundle that is damaged, or that somebody has changed, is refused and keeps no other from being
+recorded. A run that is recorded already changes nothing, and one that went on since takes the place of what it was. So
+the command may be called again after any failure. A server that cannot be reached, that has no connection left or that
+goes away in the middle is tried again for as long as --patience says.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return cmd.historyAdd(c.Context(), args, patience) },
 	}
+	add.Flags().DurationVar(&patience, "patience", time.Minute, "try a server again for so long; 0: once")
 	var limit int
 	show := &cobra.Command{
 		Use: "show", Short: "List the recorded runs and the cells with trends", Args: cobra.NoArgs,
@@ -61,13 +71,18 @@ Each machine, each baseline and each work with the workload's name has its own t
 	for _, s := range []*cobra.Command{show, trend} {
 		s.Flags().BoolVar(&cmd.json, "json", false, "write JSON")
 	}
-	c.AddCommand(add, show, trend)
+	c.AddCommand(add, show, trend, cmd.fetchCommand(), cmd.pinCommand(), cmd.pruneCommand(), cmd.migrateCommand(),
+		cmd.dashboardCommand())
 	return c
 }
 
 // openHistory opens the store that the flags and the environment name. Only to add something is a file made that the
 // flags name: a name that was mistyped is no empty history.
 func (cmd *historyCommand) openHistory(ctx context.Context, add bool) (*history.Store, error) {
+	return cmd.openWith(ctx, add, history.Options{})
+}
+
+func (cmd *historyCommand) openWith(ctx context.Context, add bool, o history.Options) (*history.Store, error) {
 	address := cmd.address
 	if address != "" {
 		if err := history.CheckPublic(address); err != nil {
@@ -87,7 +102,7 @@ func (cmd *historyCommand) openHistory(ctx context.Context, add bool) (*history.
 			return nil, fmt.Errorf("make the folder of the history: %w", err)
 		}
 	}
-	return history.Open(ctx, address)
+	return history.OpenWith(ctx, address, o)
 }
 
 // dataDir is where a user's data are kept: by the XDG base directory specification, and on Windows where it says.
@@ -104,42 +119,33 @@ func (cmd *historyCommand) dataDir() (string, error) {
 	return filepath.Join(home, ".local", "share"), nil
 }
 
-func (cmd *historyCommand) historyAdd(ctx context.Context, args []string) (err error) {
-	s, err := cmd.openHistory(ctx, true)
+func (cmd *historyCommand) historyAdd(ctx context.Context, args []string, patience time.Duration) (err error) {
+	s, err := cmd.openWith(ctx, true, history.Options{Patience: patience, Waiting: cmd.waitsForStore})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
+	refused := 0
 	for _, arg := range args {
-		e, err := cmd.entry(arg)
-		if err != nil {
-			return err
-		}
-		change, err := s.Add(ctx, e)
-		if err != nil {
+		change, e, err := cmd.record(ctx, s, arg)
+		switch {
+		case errors.Is(err, errRefused):
+			if len(args) == 1 {
+				return err
+			}
+			refused++
+			fmt.Fprintf(cmd.err, "tare: %s\n", printableLine(err.Error()))
+			continue
+		case err != nil:
 			return err
 		}
 		fmt.Fprintf(cmd.out, "%-9s  run %s of %s, %d cells\n", change, printableLine(e.Result.Run.ID),
 			e.Created.UTC().Format(time.DateTime), len(e.Result.Cells))
 	}
+	if refused > 0 {
+		return fmt.Errorf("%s of %d not recorded", unit.Plural(refused, "bundle"), len(args))
+	}
 	return nil
-}
-
-// entry is what is recorded of a bundle. A damaged one is refused: half a run would pass for a run for ever after.
-func (cmd *historyCommand) entry(arg string) (history.Entry, error) {
-	b, err := cmd.load(arg)
-	if err != nil {
-		return history.Entry{}, err
-	}
-	if err := errors.Join(b.packed, b.damage); err != nil {
-		return history.Entry{}, fmt.Errorf("record %s: %w", arg, err)
-	}
-	where, err := filepath.Abs(arg)
-	if err != nil {
-		where = arg
-	}
-	return history.Entry{Result: b.result, Created: b.Manifest.Created, Bundle: where,
-		Host: history.HostFacts(b.result, b.Plan), Work: history.WorkTexts(b.Plan)}, nil
 }
 
 func (cmd *historyCommand) historyShow(ctx context.Context, limit int) (err error) {

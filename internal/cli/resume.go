@@ -43,6 +43,9 @@ func (cmd *runCommand) resume(ctx context.Context) error {
 			err = usageError{err}
 		}
 	}
+	if err == nil && !f.dryRun {
+		err = f.store.check(ctx, cmd.app)
+	}
 	if err == nil {
 		if f.plan.Budget != nil {
 			p.Budget = *f.plan.Budget

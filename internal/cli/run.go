@@ -54,6 +54,7 @@ type runFlags struct {
 	ui      uiFlags
 	render  report.Renderer // of the report at the end; nil: Terminal
 	shard   *bundle.Shard   // which part of a fleet's measurement it is; nil for a run of its own
+	store   storeFlag
 }
 
 // runCommand is `tare run`.
@@ -149,6 +150,7 @@ added to those of the plan. If all are bare names from the plan, they select fro
 	fl.BoolVar(&f.dryRun, "dry-run", false, "print cells, blocks, disk space and expected time, and start nothing")
 	fl.StringVar(&f.resume, "resume", "", "continue an interrupted run: its bundle")
 	f.ui.register(fl)
+	f.store.register(fl)
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress; only the report")
 	fl.BoolVar(&f.strict, "strict", false,
 		"exit with 4 when a cell is inconclusive, withheld or failed, or a --fail-if condition cannot be decided")
@@ -249,6 +251,9 @@ func (cmd *runCommand) measure(ctx context.Context, p *plan.Plan) error {
 		fmt.Fprintln(cmd.err)
 		return err
 	}
+	if err := f.store.check(ctx, cmd.app); err != nil {
+		return err
+	}
 	cmd.forecast(cmd.err, p, !f.quiet)
 	runID := newRunID()
 	var w *bundle.Writer
@@ -339,6 +344,9 @@ func (x *execution) carryOut(ctx context.Context) (err error) {
 	if !verdict.HasFigures(result) {
 		fmt.Fprintln(x.err, "tare: nothing was measured: no cell has a figure")
 		return codeError{exitFailed}
+	}
+	if err := x.flags.store.record(ctx, x.app, x.flags.quiet, x.dir); err != nil {
+		return err
 	}
 	return ending(outcomes, x.flags.strict, conclusive(result))
 }

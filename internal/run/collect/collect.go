@@ -32,6 +32,7 @@ import (
 	"tare/internal/judge/verdict"
 	"tare/internal/measure/workload"
 	"tare/internal/plan"
+	"tare/internal/record"
 	"tare/internal/sys/filelock"
 	"tare/internal/version"
 )
@@ -343,17 +344,12 @@ func (f *folder) summarize(packed, scratch string) candidate {
 	if err != nil {
 		return no(err)
 	}
-	if text := forged(b); text != "" {
-		return refused(packed, fleet.Damaged, text, "fetch it from its host again")
-	}
 	trials, err := b.Load()
 	if err != nil {
 		return no(err)
 	}
-	for i := range trials {
-		if trials[i].Inject != 0 || len(b.Manifest.Inject) > 0 {
-			return refused(packed, fleet.SelfTest, "its figures are made up by `tare selftest`", "")
-		}
+	if code, text := Suspect(b, trials); code != "" {
+		return refused(packed, code, text, map[bool]string{true: "fetch it from its host again"}[code == fleet.Damaged])
 	}
 	m := &b.Manifest
 	result := verdict.Evaluate(verdict.Input{Plan: b.Plan, Environments: b.Environments, Trials: trials,
@@ -366,6 +362,31 @@ func (f *folder) summarize(packed, scratch string) candidate {
 		return no(err)
 	}
 	return c
+}
+
+// Suspect says why a bundle that is whole must not be counted all the same, with the code of the refusal; "" where
+// nothing is wrong with it.
+func Suspect(b *bundle.Bundle, trials []record.Trial) (code, text string) {
+	if text := forged(b); text != "" {
+		return fleet.Damaged, text
+	}
+	if len(b.Manifest.Inject) > 0 || slices.ContainsFunc(trials, func(t record.Trial) bool { return t.Inject != 0 }) {
+		return fleet.SelfTest, "its figures are made up by `tare selftest`"
+	}
+	return "", ""
+}
+
+// Files are the packed bundles that count in the fleet in dir.
+func Files(dir string) ([]string, error) {
+	f, err := read(dir)
+	if err != nil {
+		return nil, fmt.Errorf("read fleet %s: %w", dir, err)
+	}
+	var out []string
+	for _, e := range f.state.Hosts {
+		out = append(out, filepath.Join(dir, hostsDir, e.File))
+	}
+	return out, nil
 }
 
 // mostParts bounds the parts of a fleet, and what a mark can claim.
