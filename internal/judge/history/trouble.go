@@ -106,7 +106,7 @@ func plain(err error) error {
 	}
 	text := err.Error()
 	if c, ok := errors.AsType[*pgconn.ConnectError](err); ok {
-		text = strings.Replace(text, c.Error(), "connect: "+c.Unwrap().Error(), 1)
+		text = strings.Replace(text, c.Error(), "connect:\n"+c.Unwrap().Error(), 1)
 	}
 	var lines []string
 	for line := range strings.Lines(text) { // a server is tried with and without TLS, and at each of its addresses
@@ -114,7 +114,7 @@ func plain(err error) error {
 			lines = append(lines, line)
 		}
 	}
-	text = strings.Join(lines, "; ")
+	text = strings.ReplaceAll(strings.Join(lines, "; "), "connect:; ", "connect: ")
 	return &plainError{text: text + remedy(err, text), err: err}
 }
 
