@@ -5,10 +5,10 @@ import (
 	_ "embed"
 	"fmt"
 	"html/template"
-	"math"
 	"strconv"
 	"time"
 
+	"tare/internal/show/look"
 	"tare/internal/unit"
 	"tare/internal/version"
 )
@@ -27,7 +27,10 @@ const (
 var pageText string
 
 //go:embed gallery.css
-var styleText string
+var ownStyle string
+
+// styleText is the site's style sheet.
+var styleText = look.Base + ownStyle
 
 //go:embed gallery.js
 var scriptText string
@@ -155,52 +158,3 @@ func render(f *frame) ([]byte, error) {
 	}
 	return b.Bytes(), nil
 }
-
-// axis places ratios on a logarithmic line of a drawing.
-type axis struct {
-	low, high float64 // logarithms
-	from, to  float64 // of the drawing
-}
-
-// Bounds of what is drawn: a ratio beyond stands at the end.
-const leastRatio, mostRatio = 1e-6, 1e6
-
-func clamp(v float64) float64 { return math.Log(min(max(v, leastRatio), mostRatio)) }
-
-// newAxis spans what is to be drawn, one included, with some room on both sides.
-func newAxis(values []float64, from, to float64) axis {
-	a := axis{from: from, to: to}
-	for _, v := range values {
-		if v > 0 {
-			a.low, a.high = min(a.low, clamp(v)), max(a.high, clamp(v))
-		}
-	}
-	room := max(0.05*(a.high-a.low), 0.01)
-	a.low, a.high = a.low-room, a.high+room
-	return a
-}
-
-func (a *axis) at(v float64) string {
-	return number(a.from + (a.to-a.from)*(clamp(v)-a.low)/(a.high-a.low))
-}
-
-// number writes a coordinate with one decimal.
-func number(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }
-
-// plot is a ratio with its interval on an axis of a table.
-type plot struct{ Class, One, Low, At, High string }
-
-// plotOf draws a ratio; nil where there is none.
-func (a *axis) plotOf(class string, low, at, high float64) *plot {
-	if !(at > 0) {
-		return nil
-	}
-	p := &plot{Class: class, One: a.at(1), At: a.at(at)}
-	if low > 0 && high >= low {
-		p.Low, p.High = a.at(low), a.at(high)
-	}
-	return p
-}
-
-// The drawing of a table's plot, in the units of its view box.
-const plotFrom, plotTo = 4, 156

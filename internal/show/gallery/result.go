@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tare/internal/record"
+	"tare/internal/show/look"
 	"tare/internal/show/report"
 	"tare/internal/unit"
 )
@@ -59,7 +60,7 @@ type workRow struct {
 	Ratio, Interval         string
 	Marks                   []string
 	Base                    bool
-	Plot                    *plot
+	Plot                    *look.Plot
 	center                  float64
 }
 
@@ -117,7 +118,7 @@ func (body *resultBody) work(all []report.BriefWork) ([]template.HTML, error) {
 			values = append(values, c.Low, c.Center, c.High)
 		}
 	}
-	line := newAxis(values, plotFrom, plotTo)
+	line := look.NewAxis(values, look.PlotFrom, look.PlotTo)
 	var works []workRows
 	for i := range all {
 		works = append(works, rankedRows(&all[i], &line))
@@ -127,7 +128,7 @@ func (body *resultBody) work(all []report.BriefWork) ([]template.HTML, error) {
 
 // rankedRows puts the targets of a workload in the order of what they cost, with the baseline among them where all are
 // compared with it.
-func rankedRows(w *report.BriefWork, line *axis) workRows {
+func rankedRows(w *report.BriefWork, line *look.Axis) workRows {
 	out := workRows{Workload: oneLine(w.Workload, 160), Metric: oneLine(w.Metric, 80)}
 	one := true // all against the same
 	for i := range w.Cells {
@@ -143,7 +144,7 @@ func rankedRows(w *report.BriefWork, line *axis) workRows {
 		c := &w.Cells[i]
 		row := workRow{Target: oneLine(c.Target, 60), Figure: c.Figure, Class: c.Class, Sign: c.Sign,
 			Word: c.Word, Ratio: c.Ratio, Interval: c.Interval, Marks: c.Marks, center: c.Center,
-			Plot: line.plotOf(c.Class, c.Low, c.Center, c.High)}
+			Plot: line.PlotOf(c.Class, c.Low, c.Center, c.High)}
 		if !one || w.Base != c.Against {
 			row.Against = oneLine(c.Against, 60)
 		}

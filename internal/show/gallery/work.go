@@ -12,6 +12,7 @@ import (
 
 	"tare/internal/judge/history"
 	"tare/internal/record"
+	"tare/internal/show/look"
 	"tare/internal/show/report"
 	"tare/internal/stats"
 	"tare/internal/unit"
@@ -174,7 +175,7 @@ type driverRow struct {
 	Cells              int
 	Median, Least, Top string
 	center             float64
-	Plot               *plot
+	Plot               *look.Plot
 }
 
 // rankRow is an entry of a ranking.
@@ -183,7 +184,7 @@ type rankRow struct {
 	Driver, Target              string
 	Class, Sign, Word           string
 	Ratio, Interval             string
-	Plot                        *plot
+	Plot                        *look.Plot
 	Emulated                    bool
 	Processor, Kernel, ID, Date string
 	center                      float64
@@ -201,13 +202,13 @@ func rankSections(g baselineGroup) ([]section, error) {
 			ratios[e.Driver] = append(ratios[e.Driver], e.Ratio)
 		}
 	}
-	line := newAxis(values, plotFrom, plotTo)
+	line := look.NewAxis(values, look.PlotFrom, look.PlotTo)
 	var drivers []driverRow
 	for name, r := range ratios {
 		m, low, high := stats.Median(r), slices.Min(r), slices.Max(r)
 		drivers = append(drivers, driverRow{Driver: name, Cells: len(r), center: m,
 			Median: report.RatioText(m), Least: report.RatioText(low), Top: report.RatioText(high),
-			Plot: line.plotOf("unsure", low, m, high)})
+			Plot: line.PlotOf("unsure", low, m, high)})
 	}
 	slices.SortFunc(drivers, func(a, b driverRow) int {
 		return cmp.Or(cmp.Compare(a.center, b.center), cmp.Compare(a.Driver, b.Driver))
@@ -240,10 +241,10 @@ func rankSections(g baselineGroup) ([]section, error) {
 		{open: open, end: "</tbody></table></div>", rows: rows}}, nil
 }
 
-func rankRowOf(e *workEntry, place int, line *axis) rankRow {
+func rankRowOf(e *workEntry, place int, line *look.Axis) rankRow {
 	r := rankRow{Place: place, Driver: e.Driver, Target: e.Target, Class: e.Class, Sign: e.Sign, Word: e.Word,
 		Emulated: e.Emulated, ID: e.result.ID, Date: dayOf(e.result), center: e.Ratio,
-		Plot: line.plotOf(e.Class, e.Low, e.Ratio, e.High)}
+		Plot: line.PlotOf(e.Class, e.Low, e.Ratio, e.High)}
 	if e.Ratio > 0 {
 		r.Ratio = report.RatioText(e.Ratio)
 	}
@@ -350,7 +351,7 @@ type trendTick struct{ At, Text string }
 func drawTrend(t *history.Trend) *trendDrawing {
 	d := &trendDrawing{Name: fmt.Sprintf("%s against %s", t.Cell.Target, orText(t.Baseline)),
 		Machine: fmt.Sprintf("%s (machine %.6s)", orText(t.Host), t.Machine), Text: t.Text(),
-		Runs: unit.Plural(len(t.Points), "run"), Left: number(trendLeft), Right: number(trendWidth - 8)}
+		Runs: unit.Plural(len(t.Points), "run"), Left: look.Number(trendLeft), Right: look.Number(trendWidth - 8)}
 	first := max(0, len(t.Points)-mostPoints)
 	d.Cut = first
 	points := t.Points[first:]
@@ -358,8 +359,8 @@ func drawTrend(t *history.Trend) *trendDrawing {
 	for i := range points {
 		values = append(values, points[i].Low, points[i].Ratio, points[i].High)
 	}
-	y := newAxis(values, trendHeight-trendBottom, trendTop)
-	d.One = y.at(1)
+	y := look.NewAxis(values, trendHeight-trendBottom, trendTop)
+	d.One = y.At(1)
 	x := func(i int) float64 {
 		return trendLeft + 12 + (trendWidth-trendLeft-32)*float64(i)/float64(max(1, len(points)-1))
 	}
@@ -368,11 +369,11 @@ func drawTrend(t *history.Trend) *trendDrawing {
 		if !(p.Ratio > 0) {
 			continue
 		}
-		tp := trendPoint{X: number(x(i)), At: y.at(p.Ratio), ID: p.RunID, Class: verdictClass(p),
+		tp := trendPoint{X: look.Number(x(i)), At: y.At(p.Ratio), ID: p.RunID, Class: verdictClass(p),
 			Title: fmt.Sprintf("%s: %s, %s, %s", p.Created.UTC().Format(time.DateOnly), report.RatioText(p.Ratio),
 				strings.ToLower(p.Verdict), orText(p.Kernel))}
 		if p.Low > 0 && p.High >= p.Low {
-			tp.Low, tp.High, tp.Interval = y.at(p.Low), y.at(p.High), true
+			tp.Low, tp.High, tp.Interval = y.At(p.Low), y.At(p.High), true
 		}
 		d.Points = append(d.Points, tp)
 	}
@@ -384,11 +385,11 @@ func drawTrend(t *history.Trend) *trendDrawing {
 			to = t.Shifts[i+1].At
 		}
 		if i == 0 && s.At > first {
-			d.Levels = append(d.Levels, trendLevel{number(x(0)), number(x(s.At - first)), y.at(s.Before)})
+			d.Levels = append(d.Levels, trendLevel{look.Number(x(0)), look.Number(x(s.At - first)), y.At(s.Before)})
 		}
 		if to > first {
-			d.Levels = append(d.Levels, trendLevel{number(x(max(0, s.At-first))), number(x(to - first)),
-				y.at(s.After)})
+			d.Levels = append(d.Levels, trendLevel{look.Number(x(max(0, s.At-first))), look.Number(x(to - first)),
+				y.At(s.After)})
 		}
 		if s.At >= first {
 			d.Changes = append(d.Changes, fmt.Sprintf("%s: from about %s to about %s",
@@ -402,9 +403,9 @@ func drawTrend(t *history.Trend) *trendDrawing {
 			low = math.Sqrt(low * high)
 			high = low
 		}
-		d.Ticks = append(d.Ticks, trendTick{y.at(low), report.RatioText(low)})
+		d.Ticks = append(d.Ticks, trendTick{y.At(low), report.RatioText(low)})
 		if high > low {
-			d.Ticks = append(d.Ticks, trendTick{y.at(high), report.RatioText(high)})
+			d.Ticks = append(d.Ticks, trendTick{y.At(high), report.RatioText(high)})
 		}
 	}
 	return d
