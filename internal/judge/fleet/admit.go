@@ -19,6 +19,7 @@ type Candidate struct {
 	Host    *Host    `json:"host,omitempty"`
 	Refused *Refusal `json:"refused,omitempty"`
 	At      int      `json:"-"` // for the caller of Admit, which leaves it as it is
+	File    string   `json:"-"` // where the bundle is now, for readers; as the caller likes
 }
 
 // Refusal is a bundle that is not counted.

@@ -26,8 +26,8 @@ type cell struct {
 // Judge says what the hosts say together. Cells come in the order of the plan, ratios first.
 func Judge(a *Admitted) *Report {
 	r := &Report{Schema: Schema, Plan: a.Plan, Build: a.Build, By: a.By, Expected: a.Expected, Hosts: []HostLine{},
-		Missing: a.Missing, Refused: a.Refused, Cells: []Cell{}, Apart: []Odd{}, Rate: FalseClaims,
-		Warnings: slices.Clone(a.Warnings)}
+		Missing: a.Missing, Refused: a.Refused, Cells: []Cell{}, Apart: []Odd{}, Groups: []Grouping{},
+		Rate: FalseClaims, Warnings: slices.Clone(a.Warnings)}
 	for i, c := range a.Hosts {
 		h := c.Host
 		if i == 0 {
@@ -48,7 +48,7 @@ func Judge(a *Admitted) *Report {
 	for _, c := range cells {
 		c.finish()
 	}
-	r.Apart = explain(a, cells)
+	r.Apart, r.Groups = explain(a, cells), groupings(a, cells)
 	for _, c := range cells {
 		c.Sentence = sentence(&c.Cell, a)
 		r.Cells = append(r.Cells, c.Cell)

@@ -21,6 +21,7 @@ type Report struct {
 	Refused  []Refusal        `json:"refused"`
 	Cells    []Cell           `json:"cells"`
 	Apart    []Odd            `json:"apart"` // hosts that lie apart in a cell, the farthest first
+	Groups   []Grouping       `json:"groups"`
 	Rate     float64          `json:"false_claims_at_most"`
 	Tested   int              `json:"tested"` // hosts x cells in which a host could have been found apart
 	Warnings []record.Warning `json:"warnings"`

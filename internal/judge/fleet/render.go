@@ -75,6 +75,7 @@ func Text(w io.Writer, r *Report, o Options) error {
 		}
 	}
 	t.apart(r)
+	t.groups(r)
 	for _, c := range append(ratios, costs...) {
 		t.order(c)
 	}
@@ -176,6 +177,28 @@ func (t *text) apart(r *Report) {
 		}
 	}
 	t.line("", "These facts differ; that they are the reason is not shown.")
+}
+
+// mostGroupings bounds the facts whose groups are told without --details.
+const mostGroupings = 5
+
+// groups lists facts by which the hosts fall into groups that differ.
+func (t *text) groups(r *Report) {
+	n := 0
+	for i := range r.Groups {
+		g := &r.Groups[i]
+		if !g.Differ() && !t.Details {
+			continue
+		}
+		if n++; n == 1 {
+			t.title("Groups of hosts that differ, and by which facts (these need not be the reason)")
+		}
+		if n > mostGroupings && !t.Details {
+			t.line("- ", "there are more; --details has all")
+			return
+		}
+		t.line("- ", clean(g.Sentence()))
+	}
 }
 
 // byHost brings the cells of each host together; hosts and cells stay in their order.

@@ -193,6 +193,9 @@ func (f *Fact) differing() string {
 
 // against says how far off a host is.
 func against(v float64) string {
+	if v >= 10 {
+		return unit.Number(v) + " times"
+	}
 	return fmt.Sprintf("%+.1f %%", 100*(v-1))
 }
 

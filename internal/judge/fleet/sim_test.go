@@ -228,10 +228,49 @@ func (s *scenario) goals(t *testing.T, r rates) {
 }
 
 const (
-	tableBegin = "<!-- written by go test ./internal/judge/fleet -run Simulated -update -->"
+	tableBegin = "<!-- written by go test ./internal/judge/fleet -run Simulated%s -update -->"
 	tableEnd   = "<!-- until here -->"
 	method     = "../../../docs/method.md"
 )
+
+// holdTable holds a table of docs/method.md to what was simulated, or writes it there. With a seed of the caller's the
+// figures are others than the table's.
+func holdTable(t *testing.T, name string, rows [][]string) {
+	t.Helper()
+	var lines []string
+	for i, r := range rows {
+		lines = append(lines, "| "+strings.Join(r, " | ")+" |")
+		if i == 0 {
+			lines = append(lines, "|"+strings.Repeat("---|", len(r)))
+		}
+	}
+	table := strings.Join(lines, "\n")
+	t.Log("\n" + table)
+	if os.Getenv("TARE_SIM_SEED") != "" {
+		return
+	}
+	src, err := os.ReadFile(method)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := fmt.Sprintf(tableBegin, name)
+	before, rest, ok := strings.Cut(string(src), begin+"\n\n")
+	shown, after, end := strings.Cut(rest, "\n\n"+tableEnd)
+	if !ok || !end {
+		t.Fatalf("%s has no table between %q and %q", method, begin, tableEnd)
+	}
+	if *update {
+		text := before + begin + "\n\n" + table + "\n\n" + tableEnd + after
+		if err := os.WriteFile(method, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if text := unlike(shown, table); text != "" {
+		t.Errorf("docs/method.md does not show what is simulated: %s; run go test ./internal/judge/fleet -run "+
+			"Simulated%s -update", text, name)
+	}
+}
 
 // TestSimulatedFleets holds size, coverage and power to their goals, and the table in docs/method.md to what is seen.
 func TestSimulatedFleets(t *testing.T) {
@@ -255,38 +294,7 @@ func TestSimulatedFleets(t *testing.T) {
 	for i := range scenarios {
 		rows = append(rows, scenarios[i].row(got[i]))
 	}
-	var lines []string
-	for i, r := range rows {
-		lines = append(lines, "| "+strings.Join(r, " | ")+" |")
-		if i == 0 {
-			lines = append(lines, "|"+strings.Repeat("---|", len(r)))
-		}
-	}
-	table := strings.Join(lines, "\n")
-	t.Log("\n" + table)
-	if os.Getenv("TARE_SIM_SEED") != "" {
-		return // other fleets than the table's
-	}
-	src, err := os.ReadFile(method)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(src), tableBegin+"\n\n")
-	shown, after, end := strings.Cut(rest, "\n\n"+tableEnd)
-	if !ok || !end {
-		t.Fatalf("%s has no table between %q and %q", method, tableBegin, tableEnd)
-	}
-	if *update {
-		text := before + tableBegin + "\n\n" + table + "\n\n" + tableEnd + after
-		if err := os.WriteFile(method, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if text := unlike(shown, table); text != "" {
-		t.Errorf("docs/method.md does not show what is simulated: %s; run go test ./internal/judge/fleet -run "+
-			"Simulated -update", text)
-	}
+	holdTable(t, "Fleets", rows)
 }
 
 var figureRE = regexp.MustCompile(`(\d+\.\d) %`)

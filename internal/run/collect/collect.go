@@ -130,6 +130,9 @@ func (f *folder) admit(all []candidate) *fleet.Admitted {
 	for i := range all {
 		list[i] = all[i].Candidate
 		list[i].At = i
+		if all[i].file.File != "" {
+			list[i].File = filepath.Join(hostsDir, all[i].file.File)
+		}
 	}
 	a := fleet.Admit(list, f.Rules)
 	counted := map[string]bool{}
@@ -329,39 +332,52 @@ func (f *folder) summarize(packed, scratch string) candidate {
 	if err := bundle.Extract(packed, scratch); err != nil {
 		return no(err)
 	}
-	report, err := bundle.Verify(scratch)
-	if err != nil {
+	h, refusal, err := f.inspect(scratch)
+	switch {
+	case err != nil:
 		return no(err)
+	case refusal != nil:
+		refusal.Bundle = packed
+		return candidate{Candidate: fleet.Candidate{Bundle: packed, Refused: refusal}}
+	}
+	c := candidate{Candidate: fleet.Candidate{Bundle: packed, Host: h}}
+	if c.file, err = digest(packed); err != nil {
+		return no(err)
+	}
+	return c
+}
+
+// inspect checks the bundle in a folder against itself and takes from it what a fleet needs.
+func (o *Options) inspect(dir string) (*fleet.Host, *fleet.Refusal, error) {
+	report, err := bundle.Verify(dir)
+	if err != nil {
+		return nil, nil, err
 	}
 	if !report.OK() {
 		text := report.Problems[0].String()
 		if n := len(report.Problems); n > 1 {
 			text = fmt.Sprintf("%d problems, the first: %s", n, text)
 		}
-		return refused(packed, fleet.Damaged, text, remedyOf(bundle.ErrDamaged))
+		return nil, &fleet.Refusal{Code: fleet.Damaged, Text: text, Remedy: remedyOf(bundle.ErrDamaged)}, nil
 	}
-	b, err := bundle.Open(scratch)
+	b, err := bundle.Open(dir)
 	if err != nil {
-		return no(err)
+		return nil, nil, err
 	}
 	trials, err := b.Load()
 	if err != nil {
-		return no(err)
+		return nil, nil, err
 	}
 	if code, text := Suspect(b, trials); code != "" {
-		return refused(packed, code, text, map[bool]string{true: "fetch it from its host again"}[code == fleet.Damaged])
+		return nil, &fleet.Refusal{Code: code, Text: text,
+			Remedy: map[bool]string{true: "fetch it from its host again"}[code == fleet.Damaged]}, nil
 	}
 	m := &b.Manifest
 	result := verdict.Evaluate(verdict.Input{Plan: b.Plan, Environments: b.Environments, Trials: trials,
-		Kinds: f.Kinds, Run: verdict.Run{ID: m.RunID, Version: m.Version, Build: m.Build, Seconds: m.Seconds,
+		Kinds: o.Kinds, Run: verdict.Run{ID: m.RunID, Version: m.Version, Build: m.Build, Seconds: m.Seconds,
 			Finished: m.State == bundle.Finished}})
-	h := fleet.Summarize(m, &rundiff.Side{Result: result, Plan: b.Plan, Trials: trials, Created: m.Created,
-		Redacted: len(m.Redacted) > 0, Kinds: f.Kinds})
-	c := candidate{Candidate: fleet.Candidate{Bundle: packed, Host: h}}
-	if c.file, err = digest(packed); err != nil {
-		return no(err)
-	}
-	return c
+	return fleet.Summarize(m, &rundiff.Side{Result: result, Plan: b.Plan, Trials: trials, Created: m.Created,
+		Redacted: len(m.Redacted) > 0, Kinds: o.Kinds}), nil, nil
 }
 
 // Suspect says why a bundle that is whole must not be counted all the same, with the code of the refusal; "" where

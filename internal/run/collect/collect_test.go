@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -324,6 +325,15 @@ func FuzzSummary(f *testing.F) {
 		// Whatever it says, judging it ends.
 		r := fleet.Judge(&fleet.Admitted{Hosts: []fleet.Candidate{{Host: s.Host}}})
 		if err := fleet.Text(&bytes.Buffer{}, r, fleet.Options{}); err != nil {
+			t.Error(err)
+		}
+		var kind []fleet.Candidate
+		for range 6 {
+			kind = append(kind, fleet.Candidate{Host: s.Host})
+		}
+		q := fleet.Qualify(&fleet.Admitted{By: fleet.ByName, Hosts: kind}, fleet.Candidate{Host: &fleet.Host{
+			Measures: s.Host.Measures, Facts: s.Host.Facts}}, fleet.Demand{Margin: -1, Tolerance: 0.1})
+		if err := fleet.QualificationJSON(io.Discard, q, fleet.Options{}); err != nil {
 			t.Error(err)
 		}
 	})
