@@ -19,7 +19,7 @@ import (
 var ladder = []string{
 	"cmd/* bench scripts/*",
 	"internal/cli",
-	"internal/show/gallery internal/show/live",
+	"internal/show/fleetpage internal/show/gallery internal/show/live",
 	"internal/show/*",
 	"internal/run/schedule",
 	"internal/run/*",

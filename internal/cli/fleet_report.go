@@ -3,7 +3,9 @@ package cli
 import (
 	"context"
 	"io"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -31,12 +33,15 @@ compared from host to host.
 
 Hosts that lie apart are tested against the others in each primary cell, beyond the plan's margin; of all such claims at
 most 5 % are false. With each stand the facts that it does not share with most others, the most telling first. The method
-and the rates that simulations show are in docs/method.md.`,
+and the rates that simulations show are in docs/method.md.
+
+"-o fleet.html" writes a page: all hosts in order of cost, a map of hosts and figures, groups by fact, and behind it a
+page for each host, in the folder fleet-hosts beside it. Without --format, the extension of -o decides.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return cmd.report(c.Context(), args[0]) },
 	}
 	fl := c.Flags()
-	fl.StringVar(&cmd.format, "format", "text", oneOf(fleetFormats()))
+	fl.StringVar(&cmd.format, "format", "", oneOf(fleetFormats())+" [by the name of -o, else text]")
 	fl.StringVarP(&cmd.file, "out", "o", "", "write to this file; - is standard output [-]")
 	fl.BoolVar(&cmd.options.Details, "details", false, "show every metric and every host")
 	fl.BoolVar(&cmd.strict, "strict", false,
@@ -49,10 +54,24 @@ func fleetFormats() []string {
 	for _, f := range fleet.Formats() {
 		names = append(names, f.Name)
 	}
-	return names
+	return append(names, pageFormat)
+}
+
+// fleetFormatOf is the format that the name of a file asks for.
+func fleetFormatOf(file string) string {
+	switch strings.ToLower(filepath.Ext(file)) {
+	case ".html", ".htm":
+		return pageFormat
+	case ".json":
+		return "json"
+	}
+	return "text"
 }
 
 func (cmd *fleetReportCommand) report(ctx context.Context, dir string) error {
+	if cmd.format == "" {
+		cmd.format = fleetFormatOf(cmd.file)
+	}
 	i := slices.Index(fleetFormats(), cmd.format)
 	if i < 0 {
 		return usagef("--format is %s, not %q%s", oneOf(fleetFormats()), cmd.format,
@@ -70,9 +89,12 @@ func (cmd *fleetReportCommand) report(ctx context.Context, dir string) error {
 	r := fleet.Judge(a)
 	cmd.options.Wrap, cmd.options.Width = report.Wrap, cmd.width(100)
 	render := func(w io.Writer) error { return fleet.Formats()[i].Render(w, r, cmd.options) }
-	if cmd.file == "" || cmd.file == "-" {
+	switch {
+	case cmd.format == pageFormat:
+		err = cmd.pages(r, a, dir)
+	case cmd.file == "" || cmd.file == "-":
 		err = render(cmd.out)
-	} else {
+	default:
 		err = writeWhole(cmd.file, render)
 	}
 	if err != nil {
