@@ -1,8 +1,9 @@
 // Package cli is tare's command line: one file per command, and the only place that knows arguments, exit codes and the
 // terminal.
 //
-// Exit codes: 0 done; 1 tare failed; 2 bad usage or plan; 3 a --fail-if condition holds; 4 inconclusive under --strict;
-// 5 a gallery was built without some of its bundles.
+// Exit codes: 0 done; 1 tare failed; 2 bad usage or plan; 3 a --fail-if condition holds, or a machine does not qualify;
+// 4 inconclusive under --strict, or it cannot be told whether a machine qualifies; 5 a gallery was built without some
+// of its bundles.
 package cli
 
 import (
@@ -150,7 +151,7 @@ Try "tare run" to measure what this machine has, or "tare doctor" to see what it
 		(&abCommand{app: a}).command(), (&pullCommand{app: a}).command(),
 		(&galleryCommand{app: a}).command(),
 		(&whyCommand{app: a}).command(),
-		(&fleetCommand{app: a}).command(),
+		(&fleetCommand{app: a}).command(), (&qualifyCommand{app: a}).command(),
 		(&manCommand{app: a}).command(), (&completionCommand{app: a}).command(),
 	)
 	root.CompletionOptions.DisableDefaultCmd = true

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tare/internal/bundle"
+	"tare/internal/judge/fleet"
 	"tare/internal/measure/dbserver"
 	"tare/internal/plan"
 	"tare/internal/plan/study"
@@ -37,7 +38,7 @@ func (cp *completer) completions(c *cobra.Command) {
 		},
 		"resume":  completeFolder,
 		"format":  completeFormat,
-		"by":      fixed(tracing.Ways()...),
+		"by":      completeBy,
 		"fail-on": fixed(failIgnores, failWeakens),
 		"server":  fixed(string(dbserver.MariaDB), string(dbserver.MySQL), string(dbserver.PostgreSQL)),
 		"tls":     fixed(sql.TLSOff, sql.TLSRequire, sql.TLSVerify),
@@ -69,6 +70,13 @@ func (cp *completer) completions(c *cobra.Command) {
 				return nil, cobra.ShellCompDirectiveFilterDirs
 			}
 			return bundles(typed, true)
+		}
+	case takes == "DIR", takes == "FLEET":
+		c.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return nil, cobra.ShellCompDirectiveFilterDirs
 		}
 	case takes == "FILE":
 		c.ValidArgsFunction = files(bundle.Ext[1:])
@@ -122,6 +130,14 @@ func studies() []string {
 // described is a word with what it means, as shells show it.
 func described(word, doc string) string { return cobra.CompletionWithDesc(word, firstSentence(doc)) }
 
+// completeBy offers the ways of tracing, or of telling hosts apart.
+func completeBy(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if c.Name() == "qualify" || c.Parent() != nil && c.Parent().Name() == "fleet" {
+		return done([]string{string(fleet.ByMachine), string(fleet.ByName)})
+	}
+	return done(tracing.Ways())
+}
+
 // completeFormat offers the formats that a command says it has: those of a comparison are fewer than a report's.
 func completeFormat(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	name := c.Name()
@@ -135,6 +151,8 @@ func completeFormat(c *cobra.Command, _ []string, _ string) ([]string, cobra.She
 		return done(comparisonFormats())
 	case "fleet-report":
 		return done(fleetFormats())
+	case "qualify":
+		return done(qualifyFormats())
 	case "list", "why":
 		return done([]string{"text", "json"})
 	}

@@ -62,8 +62,9 @@ var exitCodes = []struct {
 	{exitOK, "Done."},
 	{exitFailed, "tare failed; standard error has the reason."},
 	{exitUsage, "The command line or the plan is wrong; nothing was started."},
-	{exitGate, "A condition of --fail-if or --fail-on holds."},
-	{exitInconclusive, "With --strict: a cell is inconclusive, withheld or failed, or a condition cannot be decided."},
+	{exitGate, "A condition of --fail-if or --fail-on holds, or the machine of tare qualify fails."},
+	{exitInconclusive, "With --strict: a cell is inconclusive, withheld or failed, or a condition cannot be decided. " +
+		"Of tare qualify: it cannot be told."},
 }
 
 // manPage writes one page in the man macros that every roff knows. It bears no date: the same program writes the same

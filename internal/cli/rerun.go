@@ -143,25 +143,14 @@ func (cmd *rerunCommand) match(ctx context.Context, old *plan.Plan,
 			return nil, nil, err
 		}
 	}
-	here := cmd.probe(ctx)
 	gone := map[string]bool{}
-	for i := range p.Targets {
-		e := &p.Targets[i]
-		if e.Beside != "" {
-			continue // it goes with what it is, and with where its neighbour runs
+	for _, x := range cmd.lacking(ctx, p) {
+		replace := fmt.Sprintf("; replace it with --environment %s=SPEC", x.target)
+		if x.target == p.Baseline {
+			return nil, nil, fmt.Errorf("rerun: the baseline %s is not available here: %s%s", x.target, x.why, replace)
 		}
-		why := cmd.cannot(p, e, here, gone)
-		if why == "" {
-			continue
-		}
-		if e.Name == p.Baseline {
-			return nil, nil,
-				fmt.Errorf("rerun: the baseline %s is not available here: %s; replace it with --environment %s=SPEC",
-					e.Name, why, e.Name)
-		}
-		gone[e.Name] = true
-		lost = append(lost, fmt.Sprintf("%s is left out: %s; replace it with --environment %s=SPEC", e.Name, why,
-			e.Name))
+		gone[x.target] = true
+		lost = append(lost, fmt.Sprintf("%s is left out: %s%s", x.target, x.why, replace))
 	}
 	unknown := map[string]bool{}
 	for i := range p.Workloads {
@@ -176,6 +165,26 @@ func (cmd *rerunCommand) match(ctx context.Context, old *plan.Plan,
 		return nil, nil, fmt.Errorf("rerun: nothing is left to compare: %s", strings.Join(lost, "; "))
 	}
 	return p, lost, nil
+}
+
+// lack is a target that this machine cannot have, and why.
+type lack struct{ target, why string }
+
+// lacking lists the targets of a plan that this machine cannot have.
+func (cat *catalog) lacking(ctx context.Context, p *plan.Plan) (out []lack) {
+	here := cat.probe(ctx)
+	gone := map[string]bool{}
+	for i := range p.Targets {
+		e := &p.Targets[i]
+		if e.Beside != "" {
+			continue // it goes with what it is, and with where its neighbour runs
+		}
+		if why := cat.cannot(p, e, here, gone); why != "" {
+			gone[e.Name] = true
+			out = append(out, lack{e.Name, why})
+		}
+	}
+	return out
 }
 
 // replacements reads what is to be taken in the place of the plan's environments and mounts.
@@ -207,13 +216,13 @@ func replacements(p *plan.Plan, environments []string) (plan.Flags, error) {
 }
 
 // cannot says why an environment or a mount cannot be had on this machine; "" when nothing is known against it.
-func (cmd *rerunCommand) cannot(p *plan.Plan, e *plan.Target, here []env.Status, gone map[string]bool) string {
+func (cat *catalog) cannot(p *plan.Plan, e *plan.Target, here []env.Status, gone map[string]bool) string {
 	if e.IsMount() {
 		of, ok := p.Target(e.Of)
 		if !ok || gone[e.Of] {
 			return e.Of + " is missing"
 		}
-		if err := cmd.drivers.CheckMount(e.Name, of.Spec.Driver, e.Spec); err != nil {
+		if err := cat.drivers.CheckMount(e.Name, of.Spec.Driver, e.Spec); err != nil {
 			return err.Error()
 		}
 		// Another machine, or a redacted bundle, has no such directory.
@@ -223,10 +232,10 @@ func (cmd *rerunCommand) cannot(p *plan.Plan, e *plan.Target, here []env.Status,
 		}
 		return ""
 	}
-	if err := cmd.drivers.Check(e.Spec); err != nil {
+	if err := cat.drivers.Check(e.Spec); err != nil {
 		return err.Error()
 	}
-	for i, d := range cmd.drivers.All() {
+	for i, d := range cat.drivers.All() {
 		if d.Name == e.Spec.Driver && !here[i].OK {
 			why := d.Name + " does not work here: " + here[i].Detail
 			if here[i].Remedy != "" {
