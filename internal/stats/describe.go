@@ -30,6 +30,17 @@ func Quantile(x []float64, q float64) float64 {
 	return quantileSorted(s, q)
 }
 
+// UnbiasedQuantile returns an estimate of the q-quantile of what x was drawn from that is too high as often as too low,
+// nearly, whatever the distribution and the number of values (definition 8 of Hyndman and Fan 1996). It is NaN where
+// Quantile is.
+func UnbiasedQuantile(x []float64, q float64) float64 {
+	n := float64(len(x))
+	if n < 2 {
+		return Quantile(x, q)
+	}
+	return Quantile(x, (n*q+(q-2)/3)/(n-1))
+}
+
 func quantileSorted(s []float64, q float64) float64 {
 	h := min(max(q, 0), 1) * float64(len(s)-1)
 	i := int(h)

@@ -60,6 +60,8 @@
 //     median times of each part are paired, with a null control of their own, and judged as secondary cells are, in a
 //     family for each candidate and workload. A group whose check differs between two trials of the same amount of work
 //     means unequal work for the whole cell.
+//     How much a figure varies and how far out its slow end lies is compared too, beside where it lies (spread.go,
+//     tail.go): all spreads and tails of a run are a family of their own.
 //  9. Why (why.go). Where trials have accounts of their time, the ratio of a primary cell is taken apart: the parts of
 //     the time of a unit of work, with an interval for each over the same blocks.
 //     Cells of a target with a neighbour are those of any target; Neighbours (neighbours.go) sets them out as a matrix,

@@ -48,7 +48,7 @@ func Evaluate(in Input) *Result {
 	maker.makeCells()
 	fam := &families{plan: in.Plan, alpha: alpha, cells: maker.cells}
 	fam.judge()
-	maker.spreads()
+	maker.shapes()
 	for _, c := range maker.cells {
 		maker.doubts.doubt(c)
 	}

@@ -127,6 +127,7 @@ type Cell struct {
 	Failure        *record.Failure  `json:"failure,omitempty"` // first failure, when there is no figure
 	Warnings       []record.Warning `json:"warnings"`
 	Spread         *Spread          `json:"spread,omitempty"` // of a primary cell with a verdict
+	Tails          []Tail           `json:"tails,omitempty"`  // of a primary cell with a verdict
 	// ThisBoot says that the verdict is of one boot and so near to "the same" that another boot may say otherwise.
 	ThisBoot bool `json:"this_boot,omitempty"`
 	// Nested says what the ratio differs by from block to block and from boot to boot. It is for other packages; no

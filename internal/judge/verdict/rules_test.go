@@ -19,6 +19,10 @@ var ruleScenes = map[string]struct {
 	"spread-differs": {
 		two(on("command")).trials(spreading(0.08)), two(on("command")).trials(spreading(0.02)),
 		[]string{"vm varies ", "times as much as host from run to run in command", "cost the same in the middle"}},
+	"tail-differs": {
+		two(on("command")).trials(tailed(100, 0.1, 0.8)), two(on("command")).trials(tailed(100, 0.2, 0.2)),
+		[]string{"the slow end of the runs in vm lies farther out than in host", "in command their 90th percentile is",
+			"times their median", "cost the same in the middle"}},
 	"damaged": {
 		scene{targets: []string{"host", "vm"}, work: []plan.Workload{on("cpu.prime")},
 			damage: []string{"read trials of lab: line 7: the chain digest is wrong"}},

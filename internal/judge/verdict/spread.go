@@ -37,23 +37,30 @@ type Spread struct {
 	Base      float64 `json:"base"`
 }
 
-// spreads compares the spreads of all primary cells with a verdict and judges them together, by the rate of false
-// discoveries, as everything that nobody asked a question about.
-func (cm *cellMaker) spreads() {
+// shapes compares the spreads and the tails of all primary cells with a verdict and judges all of them together, by the
+// rate of false discoveries, as everything that nobody asked a question about.
+func (cm *cellMaker) shapes() {
 	var family []*stats.Decision
-	var cells []*cellBuilder
+	var ratios []*record.Ratio
 	for _, c := range cm.cells {
 		if !c.Primary || c.Target == c.Baseline || c.decision == nil || c.withheld {
 			continue
 		}
 		if s, d := cm.spread(c); s != nil {
 			c.Spread = s
-			family, cells = append(family, d), append(cells, c)
+			family, ratios = append(family, d), append(ratios, &s.Ratio)
+		}
+		tails, decisions := cm.tails(c)
+		c.Tails = tails
+		for i, d := range decisions {
+			if d != nil {
+				family, ratios = append(family, d), append(ratios, &c.Tails[i].Ratio)
+			}
 		}
 	}
 	stats.Explore(family, len(family))
-	for i, c := range cells {
-		c.Spread.Ratio = cm.ratio(family[i], false, false)
+	for i, r := range ratios {
+		*r = cm.ratio(family[i], false, false)
 	}
 }
 

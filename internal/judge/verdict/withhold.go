@@ -54,6 +54,7 @@ func (wh *withholder) withholdUnlike(c *cellBuilder) {
 	}
 	withholdWarnings(c)
 	withholdMissing(c)
+	withholdQuantile(c)
 }
 
 func (c *cellBuilder) withhold(code, text, remedy string) {
