@@ -134,6 +134,8 @@ func (l *live) event(e schedule.Event) {
 		if e.Warmup {
 			s.doing = "warming up"
 		}
+	case schedule.SessionsFound:
+		s.maxBlocks = e.Block
 	case schedule.Looked:
 		if e.Result != nil {
 			s.count(e)
@@ -151,6 +153,8 @@ func (l *live) event(e schedule.Event) {
 		if e.Text != "" {
 			l.above(fmt.Sprintf("%s: %s", e.Workload, e.Text))
 		}
+	case schedule.SessionsFound:
+		l.above(e.Text)
 	case schedule.BlockLost:
 		l.above(fmt.Sprintf("block %d of %s discarded: %s", e.Block, e.Workload, e.Text))
 	case schedule.Looked:

@@ -10,6 +10,7 @@ import (
 	"tare/internal/lab/env"
 	"tare/internal/measure/workload"
 	"tare/internal/plan"
+	"tare/internal/run/schedule"
 	"tare/internal/unit"
 )
 
@@ -260,6 +261,12 @@ func (x *explanation) course() {
 	x.at(2, "A block has one trial in each target, in a new random order, and a second one of what it is compared "+
 		"with: the null control, which tells how well the host repeats itself. Every trial is written to disk before "+
 		"the next.")
+	if p.LeftOpen() {
+		x.at(2, fmt.Sprintf("After the first round it is known how long it takes to open the environments again and "+
+			"to warm up. If beginning %d sessions takes at most %.0f %% of the run, there are so many, with %s each; "+
+			"the verdict then comes at the end and is about boots. Else there is one.", p.MostSessions,
+			100*schedule.MostOpening, unit.Plural(p.BlocksIn(p.MostSessions), "block")))
+	}
 	if p.Sessions > 1 {
 		x.at(2, fmt.Sprintf("The environments are opened %d times, with %s each; the verdict comes at the end and is "+
 			"about boots.", p.Sessions, unit.Plural(p.MaxBlocks(), "block")))

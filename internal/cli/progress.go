@@ -58,6 +58,8 @@ func (l *lines) event(e schedule.Event) {
 		if e.Text != "" {
 			fmt.Fprintf(l.w, "%s  %s\n", at, e.Text)
 		}
+	case schedule.SessionsFound:
+		fmt.Fprintf(l.w, "%s  %s%s\n", at, e.Text, left(e.Left))
 	case schedule.BlockDone:
 		fmt.Fprintf(l.w, "%s  block %d of %s done%s\n", at, e.Block, e.Workload, left(e.Left))
 	case schedule.BlockLost:

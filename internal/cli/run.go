@@ -28,6 +28,7 @@ import (
 	"tare/internal/show/report"
 	"tare/internal/suggest"
 	"tare/internal/sys/proc"
+	"tare/internal/unit"
 	"tare/internal/version"
 )
 
@@ -96,7 +97,7 @@ added to those of the plan. If all are bare names from the plan, they select fro
 			defer f.ui.close(c.Context(), cmd.err)
 			if f.resume != "" {
 				for _, name := range []string{"env", "mount", "beside", "study", "baseline", "workload", "set", "out",
-					"blocks", "seed", "quick", "full"} {
+					"blocks", "seed", "quick", "full", "sessions"} {
 					if c.Flags().Changed(name) {
 						return usagef("--resume uses the plan and the folder of its bundle; leave --%s out", name)
 					}
@@ -143,7 +144,10 @@ added to those of the plan. If all are bare names from the plan, they select fro
 	fl.StringArrayVarP(&f.plan.Workloads, "workload", "w", nil, "a workload: KIND[:key=value,...] (repeatable)")
 	fl.StringVarP(&f.out, "out", "o", "", "folder for the result, made by tare [tare-DATE-TIME]")
 	fl.BoolVar(&f.quick, "quick", false, "trials of 0.3 s, at most 30 blocks (default)")
-	fl.BoolVar(&f.full, "full", false, "trials of 1 s, at most 60 blocks")
+	fl.BoolVar(&f.full, "full", false, "trials of 1 s, at most 60 blocks, in several sessions where "+
+		"that is affordable")
+	fl.IntVar(&f.plan.Sessions, "sessions", 0, "open the environments so many times, for verdicts that outlive one of "+
+		"them [1; with --full 6, where that is affordable]")
 	fl.DurationVar(&f.budget, "budget", 0, "stop after this time and report the figures so far: 10m")
 	fl.IntVar(&f.plan.Blocks, "blocks", 0, "at most this many blocks")
 	fl.Uint64Var(&f.plan.Seed, "seed", 0, "seed of order and data [random, recorded]")
@@ -492,14 +496,8 @@ func (cat *catalog) forecast(w io.Writer, p *plan.Plan, say bool) {
 		labels = append(labels, wl.Label)
 	}
 	fmt.Fprintf(w, "workloads  %s\n", strings.TrimSpace(wrap(strings.Join(labels, ", "), 11, 100)))
-	if f.Sessions > 1 {
-		fmt.Fprintf(w,
-			"cells      %d to decide, %d blocks each in each of %d sessions, one look after the last block\n", f.Cells,
-			f.MaxBlocks, f.Sessions)
-	} else {
-		fmt.Fprintf(w, "cells      %d to decide, %d to %d blocks each, looks at %s\n", f.Cells, f.MinBlocks,
-			f.MaxBlocks, joinInts(p.Looks))
-	}
+	fmt.Fprintf(w, "cells      %s\n", strings.TrimSpace(wrap(fmt.Sprintf("%d to decide, ", f.Cells)+
+		blocksText(p, &f), 11, 100)))
 	if f.Disk > 0 {
 		fmt.Fprintf(w, "disk       up to %d MiB in each target\n", (f.Disk+1<<20-1)>>20)
 	}
@@ -508,8 +506,12 @@ func (cat *catalog) forecast(w io.Writer, p *plan.Plan, say bool) {
 		fmt.Fprintf(w, "time       at most about %s: the budget may end before the first look, which takes about %s "+
 			"for all cells;\n", seconds(f.Most), seconds(f.FirstLook))
 		fmt.Fprintf(w, "           then nothing is decided\n")
-	case f.Sessions > 1:
+	case f.Sessions > 1 || f.Least == f.Most && f.MostSessions == 0:
 		fmt.Fprintf(w, "time       about %s\n", seconds(f.Least))
+	case f.MostSessions > 0:
+		fmt.Fprintf(w, "time       about %s in %d sessions; in one, about %s if every cell is decided at its first "+
+			"look,\n           at most about %s\n", seconds(f.InSessions), f.MostSessions, seconds(f.Least),
+			seconds(f.Most))
 	default:
 		fmt.Fprintf(w, "time       about %s if every cell is decided at its first look, at most about %s\n",
 			seconds(f.Least), seconds(f.Most))
@@ -523,6 +525,24 @@ func (cat *catalog) forecast(w io.Writer, p *plan.Plan, say bool) {
 			schedule.LongBlock, 11, 100)))
 	}
 	fmt.Fprintf(w, "seed       %d\n\n", p.Seed)
+}
+
+// blocksText says how many blocks a cell gets, and when the run looks at them.
+func blocksText(p *plan.Plan, f *schedule.Forecast) string {
+	once := fmt.Sprintf("%s each, one look after the last", unit.Plural(f.MaxBlocks, "block"))
+	switch {
+	case f.Sessions > 1:
+		return fmt.Sprintf("%s each in each of %d sessions, one look after the last block",
+			unit.Plural(f.MaxBlocks, "block"), f.Sessions)
+	case f.MinBlocks < f.MaxBlocks:
+		once = fmt.Sprintf("%d to %d blocks each, looks at %s", f.MinBlocks, f.MaxBlocks, joinInts(p.Looks))
+	}
+	if f.MostSessions > 0 {
+		return fmt.Sprintf("%s each in each of %d sessions if beginning them takes at most %.0f %% of the run, which "+
+			"the first round shows; else %s", unit.Plural(f.SessionBlocks, "block"), f.MostSessions,
+			100*schedule.MostOpening, once)
+	}
+	return once
 }
 
 // neighbours says what works beside which targets, and where.

@@ -217,7 +217,7 @@ func (cmd *whyCommand) planFor(ctx context.Context, b *loaded, c *verdict.Cell) 
 	if len(p.Workloads) != 1 {
 		return nil, fmt.Errorf("%s is not compared in %s", c.Workload, c.Target)
 	}
-	p.Baseline, p.Budget, p.Sessions, p.Cards = c.Baseline, 0, 1, false
+	p.Baseline, p.Budget, p.Sessions, p.MostSessions, p.Cards = c.Baseline, 0, 1, 0, false
 	p.Workloads[0].Baseline, p.Workloads[0].Targets = "", []string{c.Baseline, c.Target}
 	p, lost, err := (&rerunCommand{app: cmd.app}).match(ctx, p, cmd.environments)
 	if err != nil {

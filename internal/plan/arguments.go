@@ -59,6 +59,9 @@ func Arguments(p *Plan, t Tables) (args []string, ok bool) {
 	if !slices.Equal(p.Looks, p.defaultLooks()) {
 		f.Blocks = p.Looks[len(p.Looks)-1]
 	}
+	if p.MostSessions < 2 && (p.Sessions > 1 || p.Mode == Full && p.sessionsOf() > 0) {
+		f.Sessions = p.Sessions
+	}
 	if p.Budget > 0 {
 		f.Budget = &p.Budget
 	}
@@ -96,6 +99,9 @@ func (f *Flags) arguments() []string {
 	}
 	if f.Blocks > 0 {
 		add("--blocks", strconv.Itoa(f.Blocks))
+	}
+	if f.Sessions > 0 {
+		add("--sessions", strconv.Itoa(f.Sessions))
 	}
 	if f.Budget != nil {
 		add("--budget", f.Budget.String())
@@ -154,6 +160,9 @@ func sameCourse(a, b *Plan) bool {
 	plain := func(p *Plan) Plan {
 		c := clone(p)
 		c.Name, c.Question, c.Missing, c.Cards, c.Trial = "", "", "", false, 0
+		if c.MostSessions > 1 { // what a run has made of it is not for the next
+			c.Sessions, c.LookAlpha = 1, 0
+		}
 		for i := range c.Targets {
 			c.Targets[i].From, c.Targets[i].Spec = "", env.Spec{}
 		}

@@ -30,6 +30,17 @@ func TestArguments(t *testing.T) {
 		{"a command", "environments: {host: local, box: namespace}\nseed: 7\nworkloads:\n" +
 			"  - {kind: command, command: \"make -j2, x=1\", exit: 2}\n",
 			"-e host -e box=namespace -w command:exit=2,command=make -j2, x=1 --seed 7"},
+		{"several sessions", "environments: {host: local, box: namespace}\nworkloads: [cpu.prime]\nseed: 7\n" +
+			"sessions: 3\n", "-e host -e box=namespace -w cpu.prime --sessions 3 --seed 7"},
+		{"full", "environments: {host: local, box: namespace}\nworkloads: [cpu.prime]\nseed: 7\nmode: full\n",
+			"-e host -e box=namespace -w cpu.prime --full --seed 7"},
+		{"full, in one session", "environments: {host: local, box: namespace}\nworkloads: [cpu.prime]\nseed: 7\n" +
+			"mode: full\nsessions: 1\n", "-e host -e box=namespace -w cpu.prime --full --sessions 1 --seed 7"},
+		{"full, and six were affordable", "environments: {host: local, box: namespace}\nworkloads: [cpu.prime]\n" +
+			"seed: 7\nmode: full\nsessions: 6\nmost_sessions: 6\nlooks: [10, 15, 20, 30, 45, 60]\n",
+			"-e host -e box=namespace -w cpu.prime --full --seed 7"},
+		{"sessions that no flag says", "environments: {host: local, box: namespace}\nworkloads: [cpu.prime]\n" +
+			"seed: 7\nmost_sessions: 6\n", ""},
 		{"looks of its own", "environments: {host: local, box: namespace}\nworkloads: [cpu.prime]\nseed: 7\n" +
 			"looks: [12, 13]\n", ""},
 		{"a margin", "environments: {host: local, box: namespace}\nworkloads: [cpu.prime]\nseed: 7\nmargin: 5%\n", ""},

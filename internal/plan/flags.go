@@ -35,7 +35,9 @@ type Flags struct {
 	Mode   Mode           // --quick, --full; "" leaves the plan's
 	Budget *time.Duration // --budget; 0 means no bound
 	Blocks int            // --blocks: most blocks; 0 leaves the plan's looks
-	Seed   uint64         // --seed; 0 leaves the plan's
+	// Sessions is how often the environments are opened: --sessions; 0 leaves the plan's.
+	Sessions int
+	Seed     uint64 // --seed; 0 leaves the plan's
 	// SeedElse is the seed where neither Seed nor the plan says one; with 0 one is drawn.
 	SeedElse uint64
 }
@@ -63,8 +65,13 @@ func FromFlags(base *Plan, f Flags, t Tables) (*Plan, error) {
 		if slices.Equal(d.Looks, base.defaultLooks()) {
 			d.Looks = nil
 		}
-		if f.Mode != "" && f.Mode != base.Mode && d.Trial == DefaultTrial(base.Mode) {
-			d.Trial = 0
+		if f.Mode != "" && f.Mode != base.Mode {
+			if d.Trial == DefaultTrial(base.Mode) {
+				d.Trial = 0
+			}
+			if d.MostSessions > 1 { // it was not the plan that said how often
+				d.Sessions, d.MostSessions = 0, 0
+			}
 		}
 	}
 	return d.withFlags(f, &t, &problems{})
@@ -84,6 +91,12 @@ func (d *draft) withFlags(f Flags, t *Tables, p *problems) (*Plan, error) {
 	}
 	if f.Blocks > 0 {
 		d.blocks, d.blocksAt = f.Blocks, pos{file: "--blocks"}
+	}
+	if f.Sessions < 0 || f.Sessions > MaxSessions {
+		p.add(pos{file: "--sessions"}, "expected a whole number from 1 to %d, found %d", MaxSessions, f.Sessions)
+	}
+	if f.Sessions > 0 {
+		d.Sessions, d.MostSessions, d.sessionsAt = f.Sessions, 0, pos{file: "--sessions"}
 	}
 	if f.Budget != nil {
 		d.Budget = *f.Budget
@@ -140,6 +153,9 @@ func (d *draft) withFlags(f Flags, t *Tables, p *problems) (*Plan, error) {
 func (p *Plan) defaultLooks() []int {
 	d := &draft{Plan: *p}
 	d.Looks = nil
+	if d.MostSessions > 1 {
+		d.Sessions = 1 // as it was before the run found out
+	}
 	var refused problems
 	d.chooseLooks(&refused)
 	return d.Looks

@@ -10,10 +10,14 @@ import (
 )
 
 // Identity is the same for two plans that ask for the same: the SHA-256, in hexadecimal digits, of the resolved plan
-// without what a run fills in (the frozen work) and without its budget, which a resumed run may get anew.
+// without what a run fills in (the frozen work, how often it opened the environments where that was left to it) and
+// without its budget, which a resumed run may get anew.
 func Identity(p *Plan) string {
 	c := clone(p)
 	c.Budget = 0
+	if c.MostSessions > 1 {
+		c.Sessions = 1 // what a run makes of it is its own affair
+	}
 	for i := range c.Workloads {
 		c.Workloads[i].Work = nil
 	}

@@ -38,8 +38,11 @@ func (d *draft) chooseLooks(p *problems) {
 	m := max(1, d.cells())
 	if d.Sessions > 1 {
 		// The session is the unit of the verdict: each gets the blocks of the first look, and there is one look, at the
-		// end.
-		d.Looks, d.LookAlpha = looks[:1], d.Alpha
+		// end. Where it was left to a run how often it opens the environments, its looks say how many blocks there are.
+		if d.LookAlpha = d.Alpha; d.MostSessions < 2 {
+			looks = looks[:1]
+		}
+		d.Looks = looks
 		if need := stats.MinSessions(d.Sessions, m, d.Alpha); d.Sessions < need {
 			p.add(d.sessionsAt, "%d sessions cannot reach a verdict: %d are needed for %s at level %.3g (2^-n <= "+
 				"%.3g / (2 x %d)); ask for %d sessions, or for fewer than 10, which Student t judges, or measure "+
@@ -71,4 +74,40 @@ func count(n int, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// Several sessions in the place of one: a full run opens the environments fullSessions times where that is affordable.
+// Student t has too wide intervals below leastSessions, and what it takes to open them again is for few blocks below
+// sessionBlocks.
+const (
+	fullSessions  = 6
+	leastSessions = 5
+	sessionBlocks = 5
+)
+
+// sessionsOf is over how many sessions the blocks of the last look can be spread; 0 for none.
+func (p *Plan) sessionsOf() int {
+	n := min(fullSessions, p.Looks[len(p.Looks)-1]/sessionBlocks)
+	if p.Sessions > 1 || n < leastSessions {
+		return 0
+	}
+	return n
+}
+
+// checkMost holds that the sessions a run may choose could decide something, and leave each enough blocks.
+func (d *draft) checkMost(p *problems) {
+	most, last, m := d.MostSessions, d.Looks[len(d.Looks)-1], max(1, d.cells())
+	switch {
+	case most < 2:
+		d.MostSessions = 0 // once, as without a word of it
+	case d.Sessions > 1 && d.Sessions != most:
+		p.add(d.mostAt, "sessions says that the environments are opened %d times; leave most_sessions out, or sessions",
+			d.Sessions)
+	case last/most < sessionBlocks:
+		p.add(d.mostAt, "%d sessions would share %s: each needs %d; allow %d blocks, or fewer sessions", most,
+			count(last, "block"), sessionBlocks, most*sessionBlocks)
+	case most < stats.MinSessions(most, m, d.Alpha):
+		p.add(d.mostAt, "%d sessions cannot reach a verdict: %d are needed for %s; ask for as many, or for fewer than "+
+			"10, which Student t judges", most, stats.MinSessions(most, m, d.Alpha), count(m, "cell"))
+	}
 }

@@ -30,6 +30,9 @@ func Marshal(p *Plan) []byte {
 	line("trial", p.Trial.String())
 	line("budget", p.Budget.String())
 	line("sessions", strconv.Itoa(p.Sessions))
+	if p.MostSessions > 1 {
+		line("most_sessions", strconv.Itoa(p.MostSessions))
+	}
 	looks := make([]string, len(p.Looks))
 	for i, n := range p.Looks {
 		looks[i] = strconv.Itoa(n)

@@ -47,12 +47,14 @@ func (t *Tables) kindNames() []string {
 // square of their number.
 const MostBlocks = 500
 
+// MaxSessions is the most sessions a plan may ask for.
+const MaxSessions = 100
+
 // Bounds of a plan, so that no typing error asks for a year of work.
 const (
 	maxEnvironments = 64
 	maxWorkloads    = 400
 	maxLooks        = 20
-	maxSessions     = 100
 	minTrial        = time.Millisecond
 	maxTrial        = time.Hour
 	maxBudget       = 30 * 24 * time.Hour
@@ -64,6 +66,7 @@ type draft struct {
 	blocks            int // most blocks; 0: not said
 	blocksAt, looksAt pos
 	sessionsAt        pos
+	mostAt            pos
 	envAt, againAt    map[string]pos
 	workAt            []pos
 	baselineAt        pos
@@ -126,8 +129,12 @@ func fields() []field {
 			"shortest length of a trial"},
 		{"budget", func(r *reader, d *draft, n *node) { d.Budget = r.duration(n, 0, maxBudget) },
 			"wall time for the whole run; 0 means no limit"},
-		{"sessions", func(r *reader, d *draft, n *node) { d.Sessions, d.sessionsAt = r.whole(n, 1, maxSessions), n.at },
-			"how often the environments are opened"},
+		{"sessions", func(r *reader, d *draft, n *node) { d.Sessions, d.sessionsAt = r.whole(n, 1, MaxSessions), n.at },
+			"how often the environments are opened; 1, and in the mode full as most_sessions says"},
+		{"most_sessions", func(r *reader, d *draft, n *node) {
+			d.MostSessions, d.mostAt = r.whole(n, 1, MaxSessions), n.at
+		}, "how often they are opened where the run finds that affordable; 6 in the mode full, unless sessions is " +
+			"given"},
 		{"blocks", func(r *reader, d *draft, n *node) { d.blocks, d.blocksAt = r.whole(n, 1, MostBlocks), n.at },
 			"largest number of blocks; drops later looks"},
 		{"looks", (*reader).looks, "numbers of blocks at which the run decides, ascending"},

@@ -44,6 +44,9 @@ type Plan struct {
 	Trial    time.Duration `yaml:"trial" json:"trial"`       // shortest length of a trial
 	Budget   time.Duration `yaml:"budget" json:"budget"`     // wall time for the whole run; 0 means none
 	Sessions int           `yaml:"sessions" json:"sessions"` // how often the environments are opened
+	// MostSessions is how often they are opened instead where the run, with Sessions 1, finds that affordable before
+	// its first look: then it sets Sessions to this. Below 2 they are opened once.
+	MostSessions int `yaml:"most_sessions,omitempty" json:"most_sessions,omitempty"`
 	// Looks are the block counts at which the run decides, ascending. The last is the most blocks a cell gets.
 	Looks []int `yaml:"looks" json:"looks"`
 	// Alpha is the simultaneous error level over all looks; LookAlpha is the level of each look that keeps it.
@@ -219,10 +222,21 @@ func (p *Plan) Workload(label string) (*Workload, bool) {
 }
 
 // MaxBlocks is the most blocks a cell gets in one session. With several sessions the session is the unit of the
-// verdict: looks inside one decide nothing, and every session gets the blocks of the first look.
-func (p *Plan) MaxBlocks() int {
-	if p.Sessions > 1 {
-		return p.Looks[0]
+// verdict, and looks inside one decide nothing: every session gets the blocks of the first look, or its part of the
+// blocks of the last look where it was left to the run how often the environments are opened.
+func (p *Plan) MaxBlocks() int { return p.BlocksIn(p.Sessions) }
+
+// BlocksIn is MaxBlocks for another number of sessions.
+func (p *Plan) BlocksIn(sessions int) int {
+	last := p.Looks[len(p.Looks)-1]
+	switch {
+	case sessions < 2:
+		return last
+	case p.MostSessions > 1:
+		return max(1, last/sessions)
 	}
-	return p.Looks[len(p.Looks)-1]
+	return p.Looks[0]
 }
+
+// LeftOpen tells whether the run is still to find out how often it opens the environments.
+func (p *Plan) LeftOpen() bool { return p.Sessions < 2 && p.MostSessions > 1 }

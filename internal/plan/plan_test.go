@@ -333,3 +333,74 @@ func nestedMaps(size int) string {
 	}
 	return b.String()
 }
+
+// TestSeveralSessions: a full run is left to find out how often it opens the environments, unless somebody said so, and
+// there is a way to write down what it found.
+func TestSeveralSessions(t *testing.T) {
+	const two = "environments: [host, box=namespace]\nworkloads: [cpu.prime]\n"
+	for _, c := range []struct {
+		src            string
+		most, sessions int
+		blocks         int // in each of the most sessions
+	}{
+		{"mode: full\n" + two, 6, 1, 10},
+		{two, 0, 1, 0},
+		{"mode: full\nsessions: 1\n" + two, 0, 1, 0},
+		{"mode: full\nsessions: 3\n" + two, 0, 3, 0},
+		{"mode: full\nmost_sessions: 1\n" + two, 0, 1, 0},
+		{"mode: full\nmost_sessions: 9\n" + two, 9, 1, 6},
+		{"mode: full\nblocks: 24\n" + two, 0, 1, 0},
+		{"mode: full\nblocks: 26\n" + two, 5, 1, 5},
+		{"mode: full\nblocks: 90\n" + two, 6, 1, 15},
+		{"mostly", 6, 1, 5},
+	} {
+		src := strings.Replace(c.src, "mostly", "most_sessions: 6\n"+two, 1)
+		p := mustParse(t, src)
+		if p.MostSessions != c.most || p.Sessions != c.sessions || p.LeftOpen() != (c.most > 0) {
+			t.Errorf("%d or at most %d sessions, want %d or %d:\n%s", p.Sessions, p.MostSessions, c.sessions, c.most,
+				src)
+			continue
+		}
+		if c.most == 0 {
+			continue
+		}
+		if p.MaxBlocks() != p.Looks[len(p.Looks)-1] || p.BlocksIn(c.most) != c.blocks {
+			t.Errorf("%d blocks in one session, %d in each of %d, want %d:\n%s", p.MaxBlocks(), p.BlocksIn(c.most),
+				c.most, c.blocks, src)
+		}
+		// What the run finds stays what it was asked for, and is read again from its bundle and as a plan.
+		found := clone(p)
+		found.Sessions = c.most
+		if Identity(&found) != Identity(p) {
+			t.Errorf("the identity changes:\n%s", src)
+		}
+		back, err := Unmarshal("plan.yaml", Marshal(&found))
+		if err != nil || back.LeftOpen() || back.Sessions != c.most || back.MaxBlocks() != c.blocks {
+			t.Errorf("%v %+v", err, back)
+		}
+		again := mustParse(t, string(Marshal(&found)))
+		if again.Sessions != c.most || again.MaxBlocks() != c.blocks {
+			t.Errorf("as a plan: %+v", again)
+		}
+		if quick, err := FromFlags(&found, Flags{Mode: Quick}, tables()); c.most == 6 && found.Mode == Full &&
+			(err != nil || quick.Sessions != 1 || quick.MostSessions != 0) {
+			t.Errorf("laid over by --quick: %v %+v", err, quick)
+		}
+		if once, err := FromFlags(p, Flags{Sessions: 1}, tables()); err != nil || once.LeftOpen() {
+			t.Errorf("laid over by --sessions 1: %v %+v", err, once)
+		}
+	}
+	for src, want := range map[string]string{
+		"sessions: 3\nmost_sessions: 6\n": "plan.yaml:2:16: sessions says that the environments are opened 3 times",
+		"most_sessions: 7\n":              "plan.yaml:1:16: 7 sessions would share 30 blocks: each needs 5; allow 35 blocks",
+		"most_sessions: 0\n":              "plan.yaml:1:16: expected a whole number from 1 to 100",
+	} {
+		if _, err := Parse("plan.yaml", []byte(src+two), tables()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", src, err, want)
+		}
+	}
+	if _, err := FromFlags(nil, Flags{Workloads: []string{"cpu.prime"}, Sessions: 101}, tables()); err == nil ||
+		!strings.Contains(err.Error(), "--sessions") {
+		t.Errorf("--sessions 101: %v", err)
+	}
+}

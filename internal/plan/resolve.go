@@ -47,6 +47,7 @@ func (d *draft) resolve(t *Tables, p *problems) {
 	orDefault(&d.Schema, Schema)
 	orDefault(&d.Mode, Quick)
 	orDefault(&d.Trial, DefaultTrial(d.Mode))
+	left := d.Sessions == 0 && d.MostSessions == 0 && d.Mode == Full // how often the environments are opened
 	orDefault(&d.Sessions, 1)
 	orDefault(&d.Alpha, DefaultAlpha)
 	orDefault(&d.Margin, DefaultMargin)
@@ -70,6 +71,13 @@ func (d *draft) resolve(t *Tables, p *problems) {
 	d.resolveLabels(t, p)
 	if !p.any() {
 		d.chooseLooks(p)
+	}
+	switch {
+	case p.any():
+	case left:
+		d.MostSessions = d.sessionsOf()
+	default:
+		d.checkMost(p)
 	}
 }
 

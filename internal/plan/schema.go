@@ -72,8 +72,8 @@ func fieldSchema(name string, t *Tables) object {
 		return object{"enum": []Mode{Quick, Full}}
 	case "trial", "budget":
 		return ref("duration")
-	case "sessions":
-		return object{"type": "integer", "minimum": 1, "maximum": maxSessions}
+	case "sessions", "most_sessions":
+		return object{"type": "integer", "minimum": 1, "maximum": MaxSessions}
 	case "blocks":
 		return object{"type": "integer", "minimum": 1, "maximum": MostBlocks}
 	case "looks":

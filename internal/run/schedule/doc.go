@@ -10,6 +10,8 @@
 //     null
 //     control, in an order drawn from the seed. Before each trial QuietHost waits, bounded, for a quiet machine. Each
 //     trial is on disk before the next starts.
+//     After the first round it is known what it costs to begin a session: then the run decides how many there are, in
+//     a plan that leaves that to it (sessions.go).
 //  5. After the block counts that the plan names, look: workloads whose cells are all settled get no more blocks.
 //  6. Stop when all are settled, the last look is done, the budget is spent or the context is done; release everything.
 //

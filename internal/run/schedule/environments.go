@@ -19,6 +19,7 @@ type envOpener struct {
 	journal  *journal
 	budget   *budget
 	reporter *reporter
+	costs    *openingCosts
 }
 
 // openAll opens every environment of the plan. Only a lost baseline, a full disk, a spent budget or the end of the
@@ -26,6 +27,7 @@ type envOpener struct {
 func (o *envOpener) openAll(ctx context.Context) error {
 	ctx, end := o.budget.context(ctx)
 	defer end()
+	o.costs.open = 0
 	for i := range o.plan.Targets {
 		e := &o.plan.Targets[i]
 		if !e.Opens() {
@@ -36,8 +38,9 @@ func (o *envOpener) openAll(ctx context.Context) error {
 		}
 		mounts := o.plan.Mounts(e.Name)
 		o.reporter.tell(Event{Kind: Opening, Target: e.Name})
-		began := time.Now()
+		began, before := time.Now(), o.budget.spent()
 		t, err := o.opener.Open(ctx, e, mounts, o.journal.session)
+		o.costs.open += o.budget.spent() - before
 		o.journal.envs = append(o.journal.envs, t.Record)
 		if err != nil {
 			f := failure("open", err)

@@ -19,12 +19,15 @@ const (
 	Calibrated EventKind = "calibrated" // Workload on Target has its frozen work
 	// Workload is calibrated; Left is the time the run is expected to take from here; Text a doubt about its blocks
 	Forecasted EventKind = "forecast"
-	TrialBegin EventKind = "trial"     // Workload on Target starts, in Block
-	TrialDone  EventKind = "done"      // Trial is on disk
-	BlockDone  EventKind = "block"     // Workload completed Block
-	BlockLost  EventKind = "discarded" // Workload's Block was discarded by the rule in Text
-	Looked     EventKind = "look"      // Result holds the state of all cells
-	Dropped    EventKind = "dropped"   // Target or a cell of it is given up; Failure says why
+	// How often the environments are opened is known, where the plan left it open: Text says it, and why. Block is how
+	// many blocks there are in each session then, at most; Left as above.
+	SessionsFound EventKind = "sessions"
+	TrialBegin    EventKind = "trial"     // Workload on Target starts, in Block
+	TrialDone     EventKind = "done"      // Trial is on disk
+	BlockDone     EventKind = "block"     // Workload completed Block
+	BlockLost     EventKind = "discarded" // Workload's Block was discarded by the rule in Text
+	Looked        EventKind = "look"      // Result holds the state of all cells
+	Dropped       EventKind = "dropped"   // Target or a cell of it is given up; Failure says why
 )
 
 // Event tells a display what the run is doing. Only the fields that its kind names are set.

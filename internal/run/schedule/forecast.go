@@ -46,8 +46,13 @@ type Forecast struct {
 	FirstLook time.Duration
 	Least     time.Duration // every cell settled at the first look; never more than the budget
 	Most      time.Duration // no cell settled before the last; never more than the budget
-	Disk      int64         // most bytes needed below one target's work directory
-	Long      []Block       // blocks that are expected to take too long, see LongBlock
+	// MostSessions is over how many sessions the run is spread where it finds that affordable, with SessionBlocks
+	// blocks each, and InSessions how long it takes then; 0 where nothing is left to it. The rest is for one session.
+	MostSessions  int
+	SessionBlocks int
+	InSessions    time.Duration
+	Disk          int64   // most bytes needed below one target's work directory
+	Long          []Block // blocks that are expected to take too long, see LongBlock
 }
 
 // NewForecast computes the forecast of a plan.
@@ -92,6 +97,14 @@ func NewForecast(p *plan.Plan, kinds func(string) (*workload.Kind, bool)) Foreca
 	f.FirstLook = time.Duration(p.Sessions) * (fixed + time.Duration(f.MinBlocks+2)*perBlock)
 	f.Least = f.FirstLook
 	f.Most = time.Duration(p.Sessions) * (fixed + time.Duration(f.MaxBlocks+2)*perBlock)
+	if p.LeftOpen() {
+		f.MostSessions, f.SessionBlocks = p.MostSessions, p.BlocksIn(p.MostSessions)
+		// Nothing is calibrated twice.
+		f.InSessions = perBlock + time.Duration(f.MostSessions)*(fixed+time.Duration(f.SessionBlocks+1)*perBlock)
+		if p.Budget > 0 && f.InSessions > p.Budget {
+			f.MostSessions, f.SessionBlocks, f.InSessions = 0, 0, 0 // it is not
+		}
+	}
 	if p.Budget > 0 {
 		f.Least, f.Most = min(f.Least, p.Budget), min(f.Most, p.Budget)
 	}

@@ -15,6 +15,7 @@ type forecaster struct {
 	table    *table
 	progress *progress
 	budget   *budget
+	opening  *openingCosts
 }
 
 // unsettled lists the workloads that get another block.
@@ -101,16 +102,24 @@ func (f *forecaster) knownTime(w *plan.Workload) time.Duration {
 	return d
 }
 
-// left forecasts the rest of the run if every unsettled workload goes on to its next look.
+// left forecasts the rest of the run if every unsettled workload goes on to its next look, and the sessions to come.
 func (f *forecaster) left() time.Duration {
-	var d time.Duration
-	for _, w := range f.unsettled() {
-		d += time.Duration(f.progress.nextLook(w)-f.progress.kept[w.Label]) * f.blockTime(w)
+	d := f.leftOfSession()
+	if n := f.plan.Sessions - f.progress.journal.session; n > 0 {
+		opening, blocks := f.session(f.plan.Sessions)
+		d += time.Duration(n) * (opening + blocks)
 	}
 	if f.plan.Budget > 0 {
 		d = min(d, f.plan.Budget-f.budget.spent())
 	}
 	return max(d, 0)
+}
+
+func (f *forecaster) leftOfSession() (d time.Duration) {
+	for _, w := range f.unsettled() {
+		d += time.Duration(f.progress.nextLook(w)-f.progress.kept[w.Label]) * f.blockTime(w)
+	}
+	return d
 }
 
 // overBudget tells whether the next block of the workload would overrun the budget.

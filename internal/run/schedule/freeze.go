@@ -39,6 +39,7 @@ type calibrator struct {
 	reporter *reporter
 	trials   *trialRunner
 	peer     *peerLink
+	opening  *openingCosts
 }
 
 // freeze finds and freezes the work of a workload's cells that have none yet, runs trial 0 of each, and writes the plan
@@ -49,6 +50,7 @@ type calibrator struct {
 // trials would be a fraction as long as another's and slip between disturbances that the other has to sit through. So
 // the warm-up is a second look: the fastest pace seen decides, and targets that cost about the same get the same work.
 func (k *calibrator) freeze(ctx context.Context, w *plan.Workload) error {
+	k.opening.warm[w.Label] = 0
 	for j := range k.plan.Targets {
 		e := k.plan.Targets[j].Name
 		c := k.table.cells[cellKey{w.Label, e}]
@@ -63,6 +65,7 @@ func (k *calibrator) freeze(ctx context.Context, w *plan.Workload) error {
 			return err
 		}
 	}
+	before := k.budget.spent()
 	if err := k.warmUp(ctx, w); err != nil {
 		return err
 	}
@@ -73,6 +76,7 @@ func (k *calibrator) freeze(ctx context.Context, w *plan.Workload) error {
 	if err := k.withNeighbours(ctx, w); err != nil {
 		return err
 	}
+	k.opening.warm[w.Label] += k.budget.spent() - before
 	k.table.ready[w.Label] = true
 	return k.journal.sink.Plan(k.plan)
 }
@@ -94,6 +98,7 @@ func (k *calibrator) calibrate(ctx context.Context, w *plan.Workload, e string, 
 		c.work = got.Work
 		c.seen(got.Work, got.ElapsedNS)
 		c.known = true
+		k.opening.warm[w.Label] += time.Duration(got.SetupNS + got.CleanupNS)
 		c.expected = time.Duration(got.ElapsedNS+got.SetupNS+got.CleanupNS) + assumedTrialOverhead
 		k.reporter.tell(Event{Kind: Calibrated, Workload: w.Label, Target: e, Elapsed: c.expected})
 		return nil

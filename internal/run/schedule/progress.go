@@ -32,6 +32,9 @@ func (p *progress) totalBlocks() int {
 
 // nextLook is the number of blocks at which the workload is decided next.
 func (p *progress) nextLook(w *plan.Workload) int {
+	if p.plan.Sessions > 1 {
+		return p.plan.MaxBlocks()
+	}
 	for _, n := range p.plan.Looks {
 		if n > p.kept[w.Label] {
 			return min(n, p.plan.MaxBlocks())

@@ -67,6 +67,7 @@ type runner struct {
 	environments *envOpener
 	trials       *trialRunner
 	calibrator   *calibrator
+	asked        bool // whether several sessions are affordable
 }
 
 func newRunner(c Config, s *stops) *runner {
@@ -90,7 +91,8 @@ func newRunner(c Config, s *stops) *runner {
 	}
 	r.budget = &budget{limit: c.Plan.Budget, started: now, stops: s}
 	r.progress = &progress{plan: c.Plan, journal: r.journal, blocks: map[string]int{}, kept: map[string]int{}}
-	r.forecast = &forecaster{plan: c.Plan, table: r.table, progress: r.progress, budget: r.budget}
+	costs := &openingCosts{warm: map[string]time.Duration{}}
+	r.forecast = &forecaster{plan: c.Plan, table: r.table, progress: r.progress, budget: r.budget, opening: costs}
 	peer := &peerLink{other: c.Peer, kinds: c.Kinds, table: r.table}
 	r.trials = &trialRunner{plan: c.Plan, kinds: c.Kinds, inject: c.Inject, quiet: c.Quiet, stops: s, table: r.table,
 		journal: r.journal, reporter: r.reporter, cold: &coldStart{kinds: c.Kinds, table: r.table}, peer: peer,
@@ -99,9 +101,9 @@ func newRunner(c Config, s *stops) *runner {
 	r.trials.besides = &besides{plan: c.Plan, kinds: c.Kinds, table: r.table, patience: r.trials.patience,
 		units: map[besideKey]float64{}, spans: map[cellKey]time.Duration{}, reserves: map[cellKey]float64{}}
 	r.calibrator = &calibrator{plan: c.Plan, kinds: c.Kinds, table: r.table, budget: r.budget, journal: r.journal,
-		reporter: r.reporter, trials: r.trials, peer: peer}
+		reporter: r.reporter, trials: r.trials, peer: peer, opening: costs}
 	r.environments = &envOpener{plan: c.Plan, opener: c.Opener, table: r.table, journal: r.journal, budget: r.budget,
-		reporter: r.reporter}
+		reporter: r.reporter, costs: costs}
 	return r
 }
 
@@ -168,6 +170,9 @@ func (r *runner) runSession(ctx context.Context, session int) (err error) {
 			if err := r.block(ctx, w); err != nil {
 				return err
 			}
+		}
+		if err := r.findSessions(); err != nil {
+			return err
 		}
 		r.look(todo)
 	}

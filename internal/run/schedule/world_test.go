@@ -39,6 +39,7 @@ type world struct {
 	trials  map[string]int
 	stalled string // this target is calibrated while the machine stalls: with a tenth of the work it should get
 	onTrial func(n int)
+	onOpen  func()
 	onClose func(name string) error
 	// supplied are the targets that files were sent to, in order; noSupply is why they do not take any.
 	supplied []string
@@ -83,6 +84,9 @@ func (w *world) Open(ctx context.Context, e *plan.Target, _ []*plan.Target, sess
 		return t, ctx.Err()
 	}
 	w.opens[e.Name]++
+	if w.onOpen != nil {
+		w.onOpen()
+	}
 	if w.broken[e.Name] {
 		return t, &env.OpenError{Env: e.Name, Op: "boot", Err: errors.New("no kernel"),
 			Evidence: []byte("console\x1b[31m says so")}

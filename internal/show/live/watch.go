@@ -178,6 +178,8 @@ func (w *Watch) note(e schedule.Event) {
 				p.Workloads[i].Blocks = e.Block
 			}
 		}
+	case schedule.SessionsFound:
+		w.log("%s", e.Text)
 	case schedule.BlockLost:
 		w.log("block %d of %s is discarded: %s", e.Block, e.Workload, e.Text)
 	case schedule.Dropped:

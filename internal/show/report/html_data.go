@@ -55,7 +55,10 @@ func pageData(m *Model) *htmlData {
 		return d
 	}
 	d.Plan = string(plan.Marshal(p))
-	d.Question, d.Looks, d.Precision, d.TrialS = p.Question, p.Looks, p.Precision, p.Trial.Seconds()
+	d.Question, d.Precision, d.TrialS = p.Question, p.Precision, p.Trial.Seconds()
+	if p.Sessions < 2 { // several sessions have none but the one at their end
+		d.Looks = p.Looks
+	}
 	for i := range p.Workloads {
 		w := &p.Workloads[i]
 		d.Workloads = append(d.Workloads, htmlWorkload{Label: w.Label, Kind: w.Kind, Params: w.Params,

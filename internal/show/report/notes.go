@@ -89,7 +89,7 @@ func lastSaid(f *record.Failure) string {
 
 // open says what the run left open and what would settle it.
 func (t *terminal) open() []note {
-	undecided, need, missing := 0, 0, 0
+	undecided, need, missing, sessions := 0, 0, 0, 0
 	for i := range t.Cells {
 		c := &t.Cells[i]
 		if !c.Primary || c.Verdict != record.Inconclusive && c.Verdict != "" {
@@ -101,11 +101,20 @@ func (t *terminal) open() []note {
 		}
 		undecided++
 		need = max(need, c.BlocksNeeded)
+		if perSession := c.Blocks / max(1, t.Run.Sessions); perSession > 0 {
+			sessions = max(sessions, (c.BlocksNeeded+perSession-1)/perSession)
+		}
 	}
 	var notes []note
 	if undecided > 0 {
 		text := unit.Plural(undecided, "cell") + " cannot be decided yet"
 		switch {
+		case t.Run.Sessions > 1 && sessions > plan.MaxSessions:
+			text += fmt.Sprintf("; not even %d sessions would decide the noisiest of them: use a quieter machine, or "+
+				"accept a larger margin", plan.MaxSessions)
+		case t.Run.Sessions > 1 && sessions > 0:
+			text += fmt.Sprintf("; about %s would decide them (--sessions %d), or a larger margin",
+				unit.Plural(sessions, "session"), sessions)
 		case need > plan.MostBlocks:
 			text += fmt.Sprintf("; not even %d blocks would decide the noisiest of them: lengthen the trials "+
 				"(--full), use a quieter machine, or accept a larger margin", plan.MostBlocks)
