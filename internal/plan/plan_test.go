@@ -392,8 +392,9 @@ func TestSeveralSessions(t *testing.T) {
 	}
 	for src, want := range map[string]string{
 		"sessions: 3\nmost_sessions: 6\n": "plan.yaml:2:16: sessions says that the environments are opened 3 times",
-		"most_sessions: 7\n":              "plan.yaml:1:16: 7 sessions would share 30 blocks: each needs 5; allow 35 blocks",
-		"most_sessions: 0\n":              "plan.yaml:1:16: expected a whole number from 1 to 100",
+		"most_sessions: 7\n": "plan.yaml:1:16: 7 sessions would share 30 blocks: each needs 5; " +
+			"allow 35 blocks",
+		"most_sessions: 0\n": "plan.yaml:1:16: expected a whole number from 1 to 100",
 	} {
 		if _, err := Parse("plan.yaml", []byte(src+two), tables()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", src, err, want)
