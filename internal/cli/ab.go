@@ -35,6 +35,7 @@ type abFlags struct {
 	environment, dir           string
 	shell                      string
 	noShell                    bool
+	setup                      []string
 	prepare, conclude, cleanup []string
 	input                      string
 	ignore, check              bool
@@ -95,6 +96,8 @@ report, verify, compare and rerun read it. In --fail-if, the workload is called 
 	fl.StringVarP(&a.shell, "shell", "S", "none",
 		"default (sh), or a shell with its options; its start is subtracted")
 	fl.BoolVarP(&a.noShell, "no-shell", "N", false, "no shell, as without it")
+	fl.StringArrayVarP(&a.setup, "setup", "s", nil,
+		"command once before all runs of a variant, not timed (once for all, or once for each command)")
 	fl.StringArrayVarP(&a.prepare, "prepare", "p", nil,
 		"command before each run, not timed (once for all, or once for each command)")
 	fl.StringArrayVarP(&a.conclude, "conclude", "C", nil, "command after each run, not timed")
@@ -136,6 +139,7 @@ report, verify, compare and rerun read it. In --fail-if, the workload is called 
 	f.failIf.flag(c)
 	fl.BoolVar(&f.ascii, "ascii", false, "ASCII characters only")
 	fl.BoolVar(&f.details, "details", false, "show every figure with its interval, and the facts of the machine")
+	fl.BoolVar(&f.why, "why", false, whyDoc)
 	addHyperfine(fl)
 	return c
 }

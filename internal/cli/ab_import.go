@@ -100,7 +100,6 @@ var ofHyperfine = []struct{ name, letter, instead string }{
 	{"runs", "r", "use --blocks N, or --budget; a block has as many runs as fit a trial"},
 	{"min-runs", "m", "leave it out: a verdict takes at least ten blocks"},
 	{"max-runs", "M", "use --blocks N"},
-	{"setup", "s", "run it before, or with --git as --build; --prepare runs before each run"},
 	{"reference", "", "put it first: the others are compared with the first command"},
 	{"parameter-step-size", "D", "write it behind the range: -P NAME=MIN..MAX..STEP"},
 	{"export-json", "", "use -o FOLDER, and then tare report --format json FOLDER"},

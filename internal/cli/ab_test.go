@@ -112,6 +112,37 @@ func TestRevisionsVaryFastest(t *testing.T) {
 	}
 }
 
+// TestSetupOfVariants: one for all, or one for each command, with the values in it.
+func TestSetupOfVariants(t *testing.T) {
+	setups := func(a abFlags, lines ...string) string {
+		t.Helper()
+		all, err := a.variants(lines, nil, env.Spec{Driver: "local"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out []string
+		for _, v := range all {
+			out = append(out, v.params["setup"])
+		}
+		return strings.Join(out, ", ")
+	}
+	for want, got := range map[string]string{
+		"make, make":         setups(abFlags{setup: []string{"make"}}, "./a", "./b"),
+		"make a, make b":     setups(abFlags{setup: []string{"make a", "make b"}}, "./a", "./b"),
+		"make -O1, make -O2": setups(abFlags{setup: []string{"make -O{n}"}, lists: []string{"n=1,2"}}, "./x"),
+		", ":                 setups(abFlags{}, "./a", "./b"),
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	a := abFlags{setup: []string{"a", "b"}}
+	if _, err := a.variants([]string{"x", "y", "z"}, nil, env.Spec{}); err == nil ||
+		!strings.Contains(err.Error(), "--setup is given 2 times, for 3 commands") {
+		t.Error(err)
+	}
+}
+
 func TestPlanOfVariants(t *testing.T) {
 	cmd := &abCommand{app: &app{catalog: catalog{drivers: drivers.Drivers(), kinds: kinds.Kinds()}},
 		flags: abFlags{vars: []string{"GC=,off"}, shell: "none", timeout: 1e9}}

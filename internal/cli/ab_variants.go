@@ -147,7 +147,7 @@ func (a *abFlags) common(place env.Spec) (variant, error) {
 
 // hooks are the commands around a run.
 func (a *abFlags) hooks() map[string][]string {
-	return map[string][]string{"prepare": a.prepare, "conclude": a.conclude, "cleanup": a.cleanup}
+	return map[string][]string{"setup": a.setup, "prepare": a.prepare, "conclude": a.conclude, "cleanup": a.cleanup}
 }
 
 // commands are the choices of the command. A command around it is given once for all, or once for each.
@@ -197,7 +197,7 @@ func (a *abFlags) parameter(text string, isList bool, lines []string) ([]choice,
 	var out []choice
 	for _, v := range list {
 		out = append(out, choice{name + "-" + v, func(x *variant) {
-			for _, p := range []string{"command", "prepare", "conclude", "cleanup"} {
+			for _, p := range []string{"command", "setup", "prepare", "conclude", "cleanup"} {
 				if x.params[p] != "" {
 					x.params[p] = strings.ReplaceAll(x.params[p], mark, v)
 				}

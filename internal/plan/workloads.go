@@ -322,7 +322,7 @@ func (w *Workload) resolveVary(k *workload.Kind) error {
 
 // varying are the parameters of a command that may differ from target to target. The figures that are read, and what
 // counts as success, are the same for all.
-var varying = []string{"command", "prepare", "conclude", "cleanup", "shell", "dir", "input", "env"}
+var varying = []string{"command", "setup", "prepare", "conclude", "cleanup", "shell", "dir", "input", "env"}
 
 // work reads the frozen work that calibration wrote.
 func (r *reader) work(n *node) map[string]int64 {

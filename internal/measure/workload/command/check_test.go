@@ -41,7 +41,7 @@ func TestSparseParameters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"env", "check"} {
+	for _, name := range []string{"env", "check", "setup"} {
 		if v, ok := p[name]; ok {
 			t.Errorf("%s is %q, though it was not given", name, v)
 		}

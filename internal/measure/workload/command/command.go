@@ -58,7 +58,10 @@ func (t *trial) Setup(ctx context.Context, b *workload.Bench) error {
 		}
 	}
 	t.base = runner{dir: dir, env: env, timeout: t.timeout}
-	var err error
+	err := t.setUp(ctx, b)
+	if err != nil {
+		return err
+	}
 	if t.command, err = newRunner("command", t.params["shell"], t.params["command"], t.base); err != nil {
 		return err
 	}
@@ -72,6 +75,19 @@ func (t *trial) Setup(ctx context.Context, b *workload.Bench) error {
 	t.figures, t.warned = map[string][]float64{}, map[string]bool{}
 	t.samples = make([]float64, 0, min(b.Work, workload.MaxSamples))
 	return t.prepare(ctx)
+}
+
+// setUp runs the command line of the parameter setup, unless an earlier trial did: that is noted beside the cell's
+// directory, which lives as long as the environment is open. It may make the program, so it comes before all else.
+func (t *trial) setUp(ctx context.Context, b *workload.Bench) error {
+	line, done := t.params["setup"], b.Dir+".setup"
+	if _, err := os.Lstat(done); line == "" || err == nil {
+		return nil
+	}
+	if err := once(ctx, "setup", t.params["shell"], line, t.base); err != nil {
+		return err
+	}
+	return os.WriteFile(done, nil, 0o600)
 }
 
 func setEnv(env []string, name, value string) []string {

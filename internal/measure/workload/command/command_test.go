@@ -126,6 +126,37 @@ func TestStagesInOrder(t *testing.T) {
 	}
 }
 
+// TestSetupRunsOnce takes two trials through their lives in one environment, and one in another.
+func TestSetupRunsOnce(t *testing.T) {
+	given := map[string]string{"setup": "echo S >>log; echo exit 0 >made", "prepare": "echo P >>log",
+		"command": ". ./made"}
+	dir := t.TempDir()
+	for range 2 {
+		must(t, dir, 1, given)
+	}
+	other := t.TempDir()
+	must(t, other, 1, given)
+	for dir, want := range map[string]string{dir: "S P P", other: "S P"} {
+		got, err := os.ReadFile(filepath.Join(dir, "log"))
+		if err != nil || strings.Join(strings.Fields(string(got)), " ") != want {
+			t.Errorf("%q, %v; want %q", got, err, want)
+		}
+	}
+	// It may make the program itself, and what failed is tried again.
+	dir = t.TempDir()
+	given = map[string]string{"setup": "echo x >>tries; printf '#!/bin/sh\nsleep 0.01\n' >own; chmod +x own; " +
+		"test $(grep -c x tries) = 2", "command": "./own"}
+	if _, err := try(t, dir, 1, given); err == nil || !strings.Contains(err.Error(), "setup ended with exit code 1") {
+		t.Errorf("a setup that fails: %v", err)
+	}
+	must(t, dir, 1, given)
+	k := Kinds()[0]
+	p, _ := k.Resolve(map[string]string{"command": "true", "setup": "make", "timeout": "1m"})
+	if k.UnitTime(p) != 2*time.Minute || k.WorkLimit(p) != maxRuns {
+		t.Errorf("with a setup, a run may take %v, and a trial be %d runs", k.UnitTime(p), k.WorkLimit(p))
+	}
+}
+
 func TestConcludeAndCleanupFollowAFailure(t *testing.T) {
 	dir := t.TempDir()
 	_, err := try(t, dir, 1, map[string]string{"command": "exit 3", "conclude": "echo E >> log",
@@ -152,6 +183,8 @@ func TestFailuresCarryEvidence(t *testing.T) {
 		{map[string]string{"command": "kill -SEGV $$"}, "killed by a signal: segmentation fault", "", "measure"},
 		{map[string]string{"command": "true", "prepare": "echo no >&2; false"}, "prepare ended with exit code 1", "no",
 			"setup"},
+		{map[string]string{"command": "true", "setup": "echo no compiler >&2; exit 2"}, "setup ended with exit code 2, " +
+			"expected 0; nothing is timed before it succeeds", "no compiler", "setup"},
 		{map[string]string{"command": "sleep 600", "timeout": "100ms"}, "did not end within 100ms", "", "measure"},
 		{map[string]string{"command": "echo nothing here", "metric": "x:s:lower:re:took=(\\d+)"}, "no match",
 			"nothing here", "measure"},

@@ -112,7 +112,7 @@ func (u *userMetric) metrics() []unit.Metric { return []unit.Metric{u.metric} }
 func (u *userMetric) extract(out []byte) (*found, error) {
 	v, err := u.find(out)
 	if err != nil {
-		return nil, fmt.Errorf("metric %s: %w", u.metric.Name, err)
+		return nil, fmt.Errorf("metric %s: %w; every run must print it", u.metric.Name, err)
 	}
 	if !(v > 0) || math.IsInf(v, 0) {
 		return nil, fmt.Errorf("metric %s is %v: only figures above 0 can be compared", u.metric.Name, v)

@@ -32,6 +32,8 @@ func Kinds() []workload.Kind {
 			"behind in its process group are killed after it."),
 		Params: []workload.Param{
 			{Name: "command", Type: workload.Text, Required: true, Doc: workload.Doc("the command line")},
+			{Name: "setup", Type: workload.Text, Sparse: true, Doc: workload.Doc("command line to run once in each " +
+				"environment, before the first run, not timed; it must succeed")},
 			{Name: "prepare", Type: workload.Text, Doc: workload.Doc("command line to run before each timed run, not " +
 				"timed")},
 			{Name: "conclude", Type: workload.Text, Doc: workload.Doc("command line to run after each timed run, not " +
@@ -108,7 +110,7 @@ func metricsFor(p workload.Params) []unit.Metric {
 func unitTime(p workload.Params) time.Duration {
 	each := p.Duration("timeout")
 	all := each
-	for _, name := range []string{"prepare", "conclude", "cleanup"} {
+	for _, name := range []string{"setup", "prepare", "conclude", "cleanup"} {
 		if p[name] != "" {
 			all += each
 		}
@@ -134,7 +136,7 @@ func newTrial(p workload.Params) (*trial, error) {
 	if t.timeout <= 0 {
 		return nil, fmt.Errorf("command: timeout=%s: give a time above 0", p["timeout"])
 	}
-	for _, name := range []string{"command", "prepare", "conclude", "cleanup"} {
+	for _, name := range []string{"command", "setup", "prepare", "conclude", "cleanup"} {
 		if p[name] == "" {
 			continue
 		}

@@ -21,7 +21,7 @@ const killGrace = 2 * time.Second
 
 // runner runs one command line again and again. It belongs to one locked thread.
 type runner struct {
-	what    string // "command", "prepare": for messages
+	what    string // "command", "setup", "prepare": for messages
 	line    string // as the user wrote it
 	path    string
 	argv    []string
@@ -158,7 +158,10 @@ func (r *runner) ended(o *outcome, code int) error {
 		return r.failure(fmt.Sprintf("%s was killed by a signal: %s", r.what, o.signal))
 	case o.code != code && code >= 0:
 		msg := fmt.Sprintf("%s ended with exit code %d, expected %d", r.what, o.code, code)
-		if r.what == "command" {
+		switch r.what {
+		case "setup":
+			msg += "; nothing is timed before it succeeds: fix it, or have it end with 0"
+		case "command":
 			msg += fmt.Sprintf("; fix the command, or set exit=%d if this is a successful run", o.code)
 			if name := swallowed(r.line); name != "" {
 				msg += fmt.Sprintf("; %s= was taken as part of the command: with -w, everything after command= is "+
