@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -14,6 +15,7 @@ import (
 	"tare/internal/lab/leftover"
 	"tare/internal/lab/worktree"
 	"tare/internal/sys/proc"
+	"tare/internal/unit"
 )
 
 // saidByBuild is how many of the last lines of a build that failed are shown.
@@ -37,8 +39,13 @@ func (cmd *abCommand) checkOut(ctx context.Context, revisions []string, all []va
 		if same := slices.Index(commits, c); same >= 0 {
 			fmt.Fprintf(cmd.err, "note       %s and %s are the same commit\n", revisions[same], revisions[i])
 		}
+		if refs := repo.Ambiguous(ctx, r); len(refs) > 0 {
+			fmt.Fprintf(cmd.err, "note       %s is a tag and a branch, and git takes %s; for the other one write %s\n",
+				printableLine(r), printableLine(refs[0]), printableLine(refs[1]))
+		}
 		commits = append(commits, c)
 	}
+	cmd.sayLeft(repo)
 	if repo.Changed(ctx) {
 		fmt.Fprintln(cmd.err, "note       the working tree has changes that are in no revision, and so not compared")
 	}
@@ -80,6 +87,31 @@ func (cmd *abCommand) checkOut(ctx context.Context, revisions []string, all []va
 		}
 	}
 	return release, nil
+}
+
+// sayLeft says what runs that were killed have left in the repository: worktrees, or only git's records of them, as
+// after a reboot. Neither is in the way of this run.
+func (cmd *abCommand) sayLeft(repo *worktree.Repo) {
+	killed, gone := 0, 0
+	for _, path := range repo.Worktrees() {
+		dir := leftover.PrivateDir(path)
+		if dir == "" {
+			continue
+		}
+		if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+			gone++
+		} else if slices.Contains(leftover.Find(filepath.Dir(dir)), dir) {
+			killed++
+		}
+	}
+	if killed > 0 {
+		fmt.Fprintf(cmd.err, "note       this repository has %s of runs of tare that were killed: `tare clean` removes "+
+			"what they left\n", unit.Plural(killed, "worktree"))
+	}
+	if gone > 0 {
+		fmt.Fprintf(cmd.err, "note       git remembers %s of runs of tare whose files are gone: `git worktree prune` "+
+			"forgets them\n", unit.Plural(gone, "worktree"))
+	}
 }
 
 // build builds a revision in its worktree.

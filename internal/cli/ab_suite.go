@@ -67,6 +67,8 @@ func (cmd *abCommand) cases(ctx context.Context, all []variant) ([]string, error
 		if s, err = parse(out); err != nil {
 			return nil, usageError{fmt.Errorf("read the benchmarks of %s: %w", shownPlan(file), err)}
 		}
+		fmt.Fprintf(cmd.err, "note       the cases are those of %s: a variant that does not print all of them has no "+
+			"figures\n", shownPlan(file))
 	case cmd.run.dryRun:
 		fmt.Fprintln(cmd.err, "note       the cases are known after one run of each variant, so they are not counted "+
 			"here")

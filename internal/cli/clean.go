@@ -60,7 +60,8 @@ func (cmd *cleanCommand) command() *cobra.Command {
 // worktrees removes from git repositories what they keep of the worktrees of killed runs.
 func (cmd *cleanCommand) worktrees() (lines []string, err error) {
 	seen := map[string]bool{}
-	for _, base := range append(leftover.Bases(), cmd.scratchBase(), persistentTemp) {
+	bases := append(leftover.Bases(), cmd.scratchBase(), persistentTemp)
+	for _, base := range append(bases, leftover.Noted()...) {
 		for _, dir := range leftover.Find(base) {
 			if seen[dir] {
 				continue

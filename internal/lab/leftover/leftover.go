@@ -129,6 +129,18 @@ func Private(path string) bool {
 	})
 }
 
+// PrivateDir returns the private directory of some run that a path lies in; "" if it lies in none.
+func PrivateDir(path string) string {
+	for dir := path; ; dir = filepath.Dir(dir) {
+		switch base := filepath.Base(dir); {
+		case strings.HasPrefix(base, prefix):
+			return dir
+		case dir == filepath.Dir(dir):
+			return ""
+		}
+	}
+}
+
 // halfName is the beginning of the name of a directory that a process is making or removing.
 func halfName(o Owner) string { return half + url.PathEscape(o.String()) + "-" }
 

@@ -34,6 +34,20 @@ func TestNewFindRelease(t *testing.T) {
 	}
 }
 
+func TestPrivateDir(t *testing.T) {
+	dir, release, err := New(t.TempDir(), "r1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	for path, want := range map[string]string{dir: dir, filepath.Join(dir, "main", "sub"): dir, t.TempDir(): "",
+		filepath.Dir(dir): "", "": ""} {
+		if got := PrivateDir(path); got != want {
+			t.Errorf("%s lies in %q, want %q", path, got, want)
+		}
+	}
+}
+
 func TestNewRefusesBadRunID(t *testing.T) {
 	for _, id := range []string{"", "../x", "a/b", "-rf", "a b", strings.Repeat("x", 65)} {
 		if dir, _, err := New(t.TempDir(), id); err == nil {

@@ -53,6 +53,25 @@ func notes() (string, error) {
 	return filepath.Join(base, filepath.FromSlash(noteFolder)), err
 }
 
+// Noted returns the places that are noted as those of runs that were killed.
+func Noted() []string {
+	folder, err := notes()
+	if err != nil {
+		return nil // without a cache folder there are no notes
+	}
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil
+	}
+	var places []string
+	for _, e := range entries {
+		if place, _, _, ok := readNote(filepath.Join(folder, e.Name())); ok {
+			places = append(places, place)
+		}
+	}
+	return places
+}
+
 // CleanNoted removes what killed runs left in the noted places, and then the notes; if dry, it only lists it. It
 // returns a line for each directory and goes on after an error.
 func CleanNoted(dry bool) (lines []string, err error) {

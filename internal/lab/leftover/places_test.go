@@ -34,6 +34,9 @@ func TestPlacesThatWereNotedAreCleaned(t *testing.T) {
 	if lines, err := CleanNoted(false); err != nil || len(lines) != 0 || len(written()) != 2 {
 		t.Fatalf("of a living run: %q, %v, notes %q", lines, err, written())
 	}
+	if places := Noted(); len(places) > 0 {
+		t.Errorf("of a living run: %q", places)
+	}
 	// The run dies: another boot, or another process with that id.
 	self, err := Self()
 	if err != nil || self.Start == "" {
@@ -51,6 +54,9 @@ func TestPlacesThatWereNotedAreCleaned(t *testing.T) {
 	}
 	if err := os.WriteFile(filepath.Join(dir, ownerFile), []byte(dead), 0o600); err != nil {
 		t.Fatal(err)
+	}
+	if places := Noted(); !slices.Equal(places, []string{place, place}) {
+		t.Errorf("noted are %q, want %s twice", places, place)
 	}
 	want := []string{"directory " + dir, "directory " + room}
 	for _, dry := range []bool{true, false} {

@@ -76,14 +76,43 @@ func (r *Repo) Resolve(ctx context.Context, revision string) (string, error) {
 	if x, ok := errors.AsType[*proc.ExitError](err); !ok || x.Code != 1 {
 		return "", err
 	}
+	if out, err := r.git(ctx, "cat-file", "-t", revision); err == nil {
+		return "", fmt.Errorf("%q is no revision but a %s; name a commit, a branch or a tag of a commit", revision,
+			strings.TrimSpace(string(out)))
+	}
 	advice := "`git branch --all` and `git tag` list what is here, `git fetch` may bring more"
 	if _, err := r.commit(ctx, "origin/"+revision); err == nil {
 		advice = "did you mean origin/" + revision + "?"
 	} else if r.Shallow {
-		advice = "this checkout is shallow, so older commits are not here: `git fetch --unshallow` brings them (in " +
-			"GitHub Actions: fetch-depth: 0; in GitLab: GIT_DEPTH: 0)"
+		advice = "this checkout is shallow, so older commits and their tags are not here: `git fetch --unshallow " +
+			"--tags` brings them (in GitHub Actions: fetch-depth: 0; in GitLab: GIT_DEPTH: 0)"
 	}
 	return "", fmt.Errorf("there is no revision %q in this repository; %s", revision, advice)
+}
+
+// Ambiguous returns the full names of a tag and of branches that all are called as a revision is but are not the same
+// commit; nil where there is no doubt. Git takes the first of them.
+func (r *Repo) Ambiguous(ctx context.Context, revision string) []string {
+	name := revision
+	for _, mark := range []string{"~", "^", ":", "@{"} {
+		name, _, _ = strings.Cut(name, mark)
+	}
+	if name == "" || strings.ContainsAny(name, "*?[\\") {
+		return nil
+	}
+	var refs, commits []string
+	for _, kind := range []string{"refs/tags/", "refs/heads/", "refs/remotes/"} { // as git looks for them
+		if c, err := r.commit(ctx, kind+name); err == nil && c != "" {
+			refs = append(refs, kind+name)
+			if !slices.Contains(commits, c) {
+				commits = append(commits, c)
+			}
+		}
+	}
+	if len(commits) < 2 {
+		return nil
+	}
+	return refs
 }
 
 func (r *Repo) commit(ctx context.Context, revision string) (string, error) {
@@ -141,37 +170,66 @@ func Forget(dir string, dry bool) ([]string, error) {
 	if err = errors.Join(err, bad); err != nil || !filepath.IsAbs(common) {
 		return nil, fmt.Errorf("read %s: %w", filepath.Join(dir, noteFile), errors.Join(err, fs.ErrInvalid))
 	}
-	all := filepath.Join(common, "worktrees")
-	entries, err := os.ReadDir(all)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+	kept, err := records(common)
 	var lines []string
 	errs := []error{err}
-	for _, e := range entries {
-		kept := filepath.Join(all, e.Name())
-		at, err := readSmall(filepath.Join(kept, "gitdir"))
-		if at = strings.TrimSpace(at); err != nil || at == "" {
-			continue
-		}
-		if !filepath.IsAbs(at) { // with worktree.useRelativePaths
-			at = filepath.Join(kept, at)
-		}
-		if !below(filepath.Dir(at), dir) {
+	for _, k := range kept {
+		if !below(k.path, dir) {
 			continue
 		}
 		if !dry {
-			if err := os.RemoveAll(kept); err != nil {
+			if err := os.RemoveAll(k.record); err != nil {
 				errs = append(errs, err)
 				continue
 			}
 		}
-		lines = append(lines, fmt.Sprintf("worktree %s of %s", filepath.Dir(at), common))
+		lines = append(lines, fmt.Sprintf("worktree %s of %s", k.path, common))
 	}
 	if !dry && len(lines) > 0 {
-		os.Remove(all) // as git does with the last one; it stays if it is not empty
+		os.Remove(filepath.Join(common, worktrees)) // as git does with the last one; it stays if it is not empty
 	}
 	return lines, errors.Join(errs...)
+}
+
+// worktrees is the folder of .git in which git keeps a record of each worktree beside the first.
+const worktrees = "worktrees"
+
+// kept is what git keeps of a worktree.
+type kept struct {
+	record string // a folder of .git
+	path   string // the worktree, which may be gone
+}
+
+// records lists what git keeps of worktrees. Without any there is no error.
+func records(common string) ([]kept, error) {
+	all := filepath.Join(common, worktrees)
+	entries, err := os.ReadDir(all)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var out []kept
+	for _, e := range entries {
+		record := filepath.Join(all, e.Name())
+		at, err := readSmall(filepath.Join(record, "gitdir"))
+		if at = strings.TrimSpace(at); err != nil || at == "" {
+			continue
+		}
+		if !filepath.IsAbs(at) { // with worktree.useRelativePaths
+			at = filepath.Join(record, at)
+		}
+		out = append(out, kept{record, filepath.Dir(at)})
+	}
+	return out, err
+}
+
+// Worktrees lists the paths of the repository's worktrees beside the first. Some may be gone.
+func (r *Repo) Worktrees() []string {
+	all, _ := records(r.common) // what cannot be read is not told
+	var paths []string
+	for _, k := range all {
+		paths = append(paths, k.path)
+	}
+	return paths
 }
 
 // below tells whether a path lies in a directory, also where one of them is named through a symbolic link.

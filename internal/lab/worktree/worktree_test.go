@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -81,8 +82,9 @@ func TestCheckoutAndForget(t *testing.T) {
 			t.Errorf("%s: %q, %v", rev, got, err)
 		}
 	}
-	if n := strings.Count(git(t, dir, "worktree", "list"), "\n"); n != 4 {
-		t.Errorf("%d worktrees beside the first, want 4", n)
+	if n := strings.Count(git(t, dir, "worktree", "list"), "\n"); n != 4 || len(r.Worktrees()) != 4 ||
+		!slices.Contains(r.Worktrees(), own) {
+		t.Errorf("%d worktrees beside the first, want 4; listed are %q", n, r.Worktrees())
 	}
 	if lines, err := Forget(place, true); err != nil || len(lines) != 3 {
 		t.Errorf("dry: %q, %v", lines, err)
@@ -129,8 +131,11 @@ func TestMistakes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	git(t, dir, "tag", "tree", "HEAD^{tree}")
 	for rev, want := range map[string]string{"": "no revision", "--all": "no revision",
-		"v2": `there is no revision "v2" in this repository; `} {
+		"v2":            `there is no revision "v2" in this repository; `,
+		"tree":          `"tree" is no revision but a tree; name a commit`,
+		"main:sub/file": `is no revision but a blob`} {
 		if _, err := r.Resolve(t.Context(), rev); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", rev, err, want)
 		}
@@ -151,6 +156,29 @@ func TestMistakes(t *testing.T) {
 	}
 	if _, err := r.Resolve(t.Context(), "origin/main"); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestAmbiguous: a name that a tag and a branch have. Git says so only to standard error, and goes on.
+func TestAmbiguous(t *testing.T) {
+	dir, _ := repository(t)
+	git(t, dir, "branch", "v1", "main")
+	git(t, dir, "tag", "-a", "-m", "annotated", "main", "main")
+	git(t, dir, "update-ref", "refs/remotes/origin/main", "v1^{commit}")
+	r, err := Open(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rev, want := range map[string]string{"v1": "refs/tags/v1 refs/heads/v1", "v1~0": "refs/tags/v1 refs/heads/v1",
+		"v1^{commit}": "refs/tags/v1 refs/heads/v1",
+		"main":        "", // both are the same commit
+		"HEAD":        "", "@{0}": "", "origin/main": "", "refs/heads/v1": "", "nosuch": "", "*": "", "": ""} {
+		if got := strings.Join(r.Ambiguous(t.Context(), rev), " "); got != want {
+			t.Errorf("%s may be %q, want %q", rev, got, want)
+		}
+	}
+	if got, err := r.Resolve(t.Context(), "v1"); err != nil || got != git(t, dir, "rev-parse", "refs/tags/v1") {
+		t.Errorf("%s, %v: not the tag", got, err)
 	}
 }
 
