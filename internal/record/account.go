@@ -36,7 +36,7 @@ const (
 	DeviceReadBytes    = "device_read_bytes"    // asked of a block device
 	DeviceWrittenBytes = "device_written_bytes" // dirtied pages of files on a block device, and direct writes
 
-	// What the processor counted in the trial's own thread.
+	// What the processor counted in the trial's own thread, and in the processes that it started.
 	InstructionsUser   = "instructions_user"
 	InstructionsKernel = "instructions_kernel"
 	CyclesUser         = "cycles_user"

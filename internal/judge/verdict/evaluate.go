@@ -62,6 +62,7 @@ func Evaluate(in Input) *Result {
 	}
 	r.Groups = maker.grouped()
 	r.Why = maker.why()
+	r.Counters = maker.counters()
 	r.Neighbours = maker.neighbours()
 	r.Families = append(r.Families, fam.summaries()...)
 	r.Costs = e.costs(r)

@@ -26,6 +26,8 @@ type Result struct {
 	Groups []Grouped `json:"groups,omitempty"`
 	// Why takes the ratios of the primary cells apart whose trials have accounts.
 	Why []Why `json:"why,omitempty"`
+	// Counters are of commands whose trials have accounts.
+	Counters []Counters `json:"counters,omitempty"`
 	// Neighbours is the matrix of victims and neighbours, where the plan has neighbours.
 	Neighbours []Neighbour `json:"neighbours,omitempty"`
 }

@@ -3,6 +3,7 @@ package agent
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"runtime"
 	"strings"
 	"testing"
@@ -57,6 +58,35 @@ func TestTheKernelsCounters(t *testing.T) {
 				t.Errorf("file descriptor %d is left behind", fd)
 			}
 		}
+	}
+}
+
+// TestTheProcessorsCountersHaveChildren runs a process in between, whose time on a processor has to be in the count.
+func TestTheProcessorsCountersHaveChildren(t *testing.T) {
+	eventType = unix.PERF_TYPE_SOFTWARE // its second one is the time on a processor, in ns
+	defer func() { eventType = unix.PERF_TYPE_HARDWARE }()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var c counters
+	c.begin()
+	if why := c.before[record.InstructionsUser]; why != "" {
+		c.end()
+		t.Skipf("counters cannot be opened here: %s", why)
+	}
+	before, own := usage(true), usage(false)
+	from := wire.Now()
+	if err := exec.Command("sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done").Run(); err != nil {
+		t.Fatal(err)
+	}
+	took := wire.Now() - from
+	child, used := usage(true).minus(before), usage(false).minus(own)
+	c.end()
+	a := timeaccount.Of(timeaccount.Input{OS: runtime.GOOS, ElapsedNS: took, Before: c.before, After: c.after,
+		State: map[string]string{"cpu_user_ns": fmt.Sprint(used.user), "cpu_system_ns": fmt.Sprint(used.system),
+			"children_cpu_user_ns": fmt.Sprint(child.user), "children_cpu_system_ns": fmt.Sprint(child.system)}})
+	if got, want := a.Counts[record.InstructionsUser], child.user+child.system; float64(got) < 0.5*float64(want) ||
+		a.Unmeasured[record.InstructionsUser] != "" {
+		t.Errorf("%d ns were counted of a child that took %d: %s", got, want, a.Unmeasured[record.InstructionsUser])
 	}
 }
 

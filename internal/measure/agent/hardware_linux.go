@@ -11,12 +11,13 @@ import (
 	"tare/internal/record"
 )
 
-// hardware is what the processor counts of the calling thread.
+// hardware is what the processor counts.
 type hardware struct {
 	fds [len(events)]int // -1: not there
 }
 
-// events are the processor's counters of the calling thread, which is the one that does the trial.
+// events are the processor's counters of the calling thread, which is the one that does the trial, and of the processes
+// that it starts.
 var events = [...]struct {
 	name            string
 	config, exclude uint64
@@ -35,7 +36,7 @@ func (h *hardware) open(to map[string]string) {
 		fd, err := unix.PerfEventOpen(&unix.PerfEventAttr{
 			Type: eventType, Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})), Config: e.config,
 			Read_format: unix.PERF_FORMAT_TOTAL_TIME_ENABLED | unix.PERF_FORMAT_TOTAL_TIME_RUNNING,
-			Bits:        e.exclude | unix.PerfBitExcludeHv,
+			Bits:        e.exclude | unix.PerfBitExcludeHv | unix.PerfBitInherit,
 		}, 0, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
 		if err != nil {
 			fd = -1

@@ -338,9 +338,8 @@ func (d *markdown) pullName(c *verdict.Cell) string {
 
 // metricWords is the name of a metric for a table.
 func metricWords(metric string) string {
-	at := slices.IndexFunc(variantColumns, func(c struct{ title, metric string }) bool { return c.metric == metric })
-	if at >= 0 {
-		return variantColumns[at].title
+	if at := slices.IndexFunc(resources, func(r resource) bool { return r.metric == metric }); at >= 0 && metric != "" {
+		return resources[at].title
 	}
 	return strings.ReplaceAll(clean(metric), "_", " ")
 }

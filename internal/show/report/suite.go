@@ -73,7 +73,7 @@ func (t *terminal) suite(cells []*verdict.Cell) {
 	t.line("")
 	for i := range t.Targets {
 		if name := t.Targets[i].Name; name != t.Run.Baseline {
-			t.para("", t.counted(name, cells))
+			t.para("", t.counted(name, cells)+t.takes(clean(name), name))
 		}
 	}
 }

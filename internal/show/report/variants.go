@@ -12,46 +12,38 @@ import (
 	"tare/internal/unit"
 )
 
-// variantColumns are what a table of variants shows beside the time of a run, the ratio and the verdict.
-var variantColumns = []struct{ title, metric string }{
-	{"user", "user_seconds"}, {"system", "system_seconds"}, {"peak memory", "max_rss_bytes"},
-	{"faults", "page_faults"},
-}
-
 // Variants writes what became of the variants of one command: a line for each, with the ratio of its time to the
-// first one's, the verdict in a word and what else was measured; then what is to be known of them. It wants m.Plan.
+// first one's and the verdict in a word; what else was measured; and what is to be known of them. It wants m.Plan.
 func Variants(w io.Writer, m *Model) error {
 	t := &terminal{Model: m, width: max(m.Text.Width, 20), pointed: map[[2]string]bool{}}
 	t.point()
 	t.header()
 	if cases := t.cases(); len(cases) > 0 {
 		t.suite(cases)
-		return t.finish(w, t.undecided())
+	} else {
+		t.variants()
+		t.line("")
+		for _, a := range t.Answers() {
+			t.para("", strings.TrimPrefix(a.Text, "Command: ")+t.takes("It", a.Target))
+		}
 	}
-	t.variants()
-	t.line("")
-	for _, a := range t.Answers() {
-		t.para("", strings.TrimPrefix(a.Text, "Command: "))
+	if t.Text.Details {
+		t.resourceDetails()
 	}
+	t.lines(t.whyLines())
 	return t.finish(w, t.undecided())
 }
 
 // variants writes the table, and then what stands behind the names.
 func (t *terminal) variants() {
 	primary, unitName := "", ""
-	by := map[[2]string]*verdict.Cell{}
-	for i := range t.Cells {
-		c := &t.Cells[i]
-		by[[2]string{c.Target, c.Metric}] = c
+	by := t.byMetric()
+	for _, c := range by {
 		if c.Primary {
 			primary, unitName = c.Metric, c.Unit
 		}
 	}
-	head := []string{"", "time of a run", "ratio", "verdict"}
-	for _, c := range variantColumns {
-		head = append(head, c.title)
-	}
-	rows := [][]string{head}
+	rows := [][]string{{"", "time of a run", "ratio", "verdict"}}
 	for i := range t.Targets {
 		target := &t.Targets[i]
 		row := []string{clean(target.Name)}
@@ -67,18 +59,23 @@ func (t *terminal) variants() {
 		} else {
 			row = append(row, "", "", "")
 		}
-		for _, column := range variantColumns {
-			row = append(row, t.besides(by, target.Name, column.metric))
-		}
 		rows = append(rows, row)
 	}
-	for _, line := range aligned(rows) {
-		t.line("%s", line)
-	}
+	t.lines(aligned(rows))
+	t.resourceTable()
 	if about := t.about(); len(about) > 0 {
 		t.line("")
 		t.lines(about)
 	}
+}
+
+// byMetric are the cells of a run of one workload, by target and metric.
+func (t *terminal) byMetric() map[[2]string]*verdict.Cell {
+	by := map[[2]string]*verdict.Cell{}
+	for i := range t.Cells {
+		by[[2]string{t.Cells[i].Target, t.Cells[i].Metric}] = &t.Cells[i]
+	}
+	return by
 }
 
 // aligned sets columns two spaces apart.
@@ -115,30 +112,6 @@ func (t *terminal) baselineFigure(metric, unitName string) string {
 		}
 	}
 	return "-"
-}
-
-// countOfFaults is what a number of faults ends in; the column's title says it already.
-const countOfFaults = " faults"
-
-// besides is a figure that does not decide, with its ratio where that is certain.
-func (t *terminal) besides(by map[[2]string]*verdict.Cell, target, metric string) string {
-	if target == t.Run.Baseline {
-		for i := range t.Cells {
-			if c := &t.Cells[i]; c.Metric == metric {
-				return strings.TrimSuffix(t.baselineFigure(metric, c.Unit), countOfFaults)
-			}
-		}
-		return "-"
-	}
-	c := by[[2]string{target, metric}]
-	if c == nil {
-		return "-"
-	}
-	text := strings.TrimSuffix(figure(c.Center, c.Unit), countOfFaults)
-	if c.Verdict == record.Different && text != "-" {
-		text += " (" + ratioText(c.Ratio.Center) + "x)"
-	}
-	return text
 }
 
 // about says what the names of the variants stand for, as far as they differ in it.
