@@ -90,9 +90,10 @@ func resourceFigure(v float64, unitName string) string {
 	return strings.TrimSuffix(figure(v, unitName), " faults")
 }
 
-// resourceTable writes the table of what else a run takes, without columns that nothing is known of, and why not.
+// resourceTable writes the table of what else a run takes, without columns that nobody measured, and why not. A figure
+// may lack because it was too small for the system's clock: its column stays.
 func (t *terminal) resourceTable() {
-	by := t.byMetric()
+	by, any := t.byMetric(), false
 	rows := [][]string{{""}}
 	for i := range t.Targets {
 		rows = append(rows, []string{clean(t.Targets[i].Name)})
@@ -102,7 +103,8 @@ func (t *terminal) resourceTable() {
 		column := []string{resources[i].title}
 		for j := range t.Targets {
 			x := t.compare(&resources[i], by, t.Targets[j].Name)
-			known = known || x.own != "-"
+			any = any || x.own != "-"
+			known = known || x.own != "-" || by[[2]string{t.Targets[j].Name, resources[i].metric}] != nil
 			if x.shown && x.own != "-" {
 				x.own += " (" + ratioText(x.ratio) + "x)"
 			}
@@ -114,7 +116,7 @@ func (t *terminal) resourceTable() {
 			}
 		}
 	}
-	if len(rows[0]) == 1 {
+	if !any {
 		return
 	}
 	t.line("")
