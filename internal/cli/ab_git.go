@@ -105,8 +105,8 @@ func (cmd *abCommand) sayLeft(repo *worktree.Repo) {
 		}
 	}
 	if killed > 0 {
-		fmt.Fprintf(cmd.err, "note       this repository has %s of runs of tare that were killed: `tare clean` removes "+
-			"what they left\n", unit.Plural(killed, "worktree"))
+		fmt.Fprintf(cmd.err, "note       this repository has %s of runs of tare that were killed: `tare clean` "+
+			"removes what they left\n", unit.Plural(killed, "worktree"))
 	}
 	if gone > 0 {
 		fmt.Fprintf(cmd.err, "note       git remembers %s of runs of tare whose files are gone: `git worktree prune` "+

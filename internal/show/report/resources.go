@@ -170,7 +170,8 @@ func (t *terminal) takes(who, target string) string {
 	}
 	var texts []string
 	for _, b := range slices.SortedFunc(maps.Keys(shown), func(a, b *resource) int {
-		return cmp.Or(cmp.Compare(math.Abs(math.Log(shown[b])), math.Abs(math.Log(shown[a]))), cmp.Compare(a.text, b.text))
+		return cmp.Or(cmp.Compare(math.Abs(math.Log(shown[b])), math.Abs(math.Log(shown[a]))),
+			cmp.Compare(a.text, b.text))
 	}) {
 		texts = append(texts, ratioText(shown[b])+"x the "+b.text)
 	}

@@ -36,8 +36,8 @@ func variantsOf(cost map[string]map[string]float64, names ...string) *Model {
 					Blocks: 10}})
 		}
 		sum := r.Cells[len(r.Cells)-5].Ratio
-		r.Families = append(r.Families, verdict.Summary{Family: "command", Target: name, Ratio: sum.Center, Low: sum.Low,
-			High: sum.High, Cells: 1, Blocks: 10})
+		r.Families = append(r.Families, verdict.Summary{Family: "command", Target: name, Ratio: sum.Center,
+			Low: sum.Low, High: sum.High, Cells: 1, Blocks: 10})
 		n := cost[name]["switches"]
 		if n == 0 {
 			n = 1
