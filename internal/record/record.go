@@ -36,9 +36,11 @@ type Trial struct {
 	// Account says where the time of the timed part went. The controller makes it; nil in bundles of builds before it.
 	Account *Account `json:"account,omitempty"`
 	// Beside says what the neighbour did that was at work meanwhile; nil where there was none.
-	Beside *Beside    `json:"beside,omitempty"`
-	Host   *HostState `json:"gate,omitempty"`
-	Error  *Failure   `json:"error,omitempty"` // set when the trial gave no figures
+	Beside *Beside `json:"beside,omitempty"`
+	// Load says who offered the load, where several environments did so together; nil elsewhere.
+	Load  *Load      `json:"load,omitempty"`
+	Host  *HostState `json:"gate,omitempty"`
+	Error *Failure   `json:"error,omitempty"` // set when the trial gave no figures
 	// Discarded names the rule by which the whole block is not used; it is declared before the run and does not depend
 	// on the target.
 	Discarded string `json:"discarded,omitempty"`
@@ -63,6 +65,9 @@ type Figures struct {
 	SketchMark string `json:"sketch_mark,omitempty"`
 	// Shown is what came back from executions that the controller has asked for by their numbers, MostShown at most.
 	Shown []Shown `json:"shown,omitempty"`
+	// Histograms are latencies in ns as package histogram packs them, by the beginning of their metrics' names. Only
+	// trials that are to be merged with others have them, on their way to the controller.
+	Histograms map[string][]byte `json:"histograms,omitempty"`
 }
 
 // Shown is what came back from an execution, as far as it is compared: what differs each time and the user's secrets
@@ -88,6 +93,36 @@ type Beside struct {
 	During Pace `json:"during"`
 	// Covered is the share of the trial's timed part in which a round of it was at work, 0..1.
 	Covered float64 `json:"covered"`
+}
+
+// Load says how a load was offered by several hosts together.
+type Load struct {
+	Hosts []LoadHost `json:"hosts"`
+	// Covered is the share of the time from the first one's beginning to the last one's end in which all of them were at
+	// work, 0..1.
+	Covered float64 `json:"covered"`
+	LateNS  int64   `json:"late_ns"` // from the first one's beginning to the last one's, by the controller's clock
+	// Histograms are those of all hosts, merged: latencies in ns as package histogram packs them, by the beginning of
+	// their metrics' names. The percentiles in Metrics are theirs.
+	Histograms map[string][]byte `json:"histograms,omitempty"`
+}
+
+// LoadHost is one of them.
+type LoadHost struct {
+	Name string `json:"name"` // of the environment
+	Work int64  `json:"work"` // its share
+	// BeganNS is when it began, after the first one, by the controller's clock; ClockNS is how far off that can be,
+	// because both clocks were compared across its connection: half of the shortest round trip.
+	BeganNS int64 `json:"began_ns"`
+	ClockNS int64 `json:"clock_ns"`
+	NS      int64 `json:"ns"` // how long it was at work, by its clock
+	// OffsetNS is the controller's monotonic clock less the host's agent's, both of which begin with their process.
+	OffsetNS int64 `json:"offset_ns"`
+	// CPUShare is the share of the CPU time that it could use; below 0 if it is not known. Bound says that it was the
+	// limit.
+	CPUShare float64            `json:"cpu_share"`
+	Bound    bool               `json:"bound,omitempty"`
+	Metrics  map[string]float64 `json:"metrics,omitempty"` // what it alone measured
 }
 
 // Pace is work and how long it took.
@@ -161,7 +196,7 @@ type Warning struct {
 // Failure is an operation without a result, with the evidence.
 type Failure struct {
 	// stable, kebab-case: "setup", "measure", "worker-died", "environment-died", "server-died", "peer-died",
-	// "neighbour-died", "neighbour-failed", "timeout", "refused"
+	// "neighbour-died", "neighbour-failed", "load-apart", "load-host-died", "timeout", "refused"
 	Kind     string `json:"kind"`
 	Message  string `json:"message"`            // what went wrong and what to do
 	Evidence string `json:"evidence,omitempty"` // the last bytes of output, control characters neutralised

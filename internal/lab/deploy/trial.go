@@ -23,6 +23,21 @@ type Outcome struct {
 	Account     *record.Account
 	RTTNS       int64 // median of the round trips just before and after the trial, ns
 	RTTSpreadNS int64 // largest minus smallest of them, ns
+	// EndedNS is when Measure had ended, by the agent's monotonic clock, and Clocks are comparisons of that with the
+	// controller's, just before the trial and just after it.
+	EndedNS int64
+	Clocks  []ClockPair
+	// Load says who offered the load; only where several environments did (package crowd).
+	Load *record.Load
+}
+
+// Held is how a trial begins and ends that is done together with others.
+type Held struct {
+	// Ready is called when the trial is set up, with what its worker offers (workload.Bench) and the longest of the
+	// round trips just before, ns. It returns when its timed part is to begin, by wire.Now; an error gives the trial up.
+	Ready func(ctx context.Context, offer string, rtt int64) (at int64, err error)
+	// Over, if not nil, is closed when the others have ended, which the worker is told.
+	Over <-chan struct{}
 }
 
 // pings is the number of round trips measured before a trial, and again after it.
@@ -38,6 +53,16 @@ func (s *Conn) Run(ctx context.Context, run wire.Run) (Outcome, error) {
 // RunTold is Run. It calls mark when the timed part begins, and when it has ended, as soon as the agent's word for it
 // arrives. mark must be quick.
 func (s *Conn) RunTold(ctx context.Context, run wire.Run, mark func(begins bool)) (Outcome, error) {
+	return s.run(ctx, run, mark, nil)
+}
+
+// RunHeld is Run for a trial whose clock starts together with those of others.
+func (s *Conn) RunHeld(ctx context.Context, run wire.Run, h Held) (Outcome, error) {
+	run.Held = true
+	return s.run(ctx, run, func(bool) {}, &h)
+}
+
+func (s *Conn) run(ctx context.Context, run wire.Run, mark func(begins bool), h *Held) (Outcome, error) {
 	o := Outcome{Start: time.Now()}
 	before, err := s.Ping(ctx, pings)
 	if err != nil {
@@ -48,7 +73,19 @@ func (s *Conn) RunTold(ctx context.Context, run wire.Run, mark func(begins bool)
 	if err := s.request(ctx, wire.TypeRun, run); err != nil {
 		return o, err
 	}
-	begin, end, err := s.follow(ctx, &o, mark)
+	if h != nil && h.Over != nil {
+		done, trial := make(chan struct{}), s.trial
+		defer close(done)
+		go func() {
+			select {
+			case <-h.Over:
+				_ = s.out.Mark(wire.TypeEnd, trial) // a stream that is broken is noticed by who reads it
+			case <-done:
+			}
+		}()
+	}
+	o.Clocks = before.Pairs
+	begin, end, err := s.follow(ctx, &o, mark, h)
 	if err != nil {
 		return o, err
 	}
@@ -68,7 +105,8 @@ func (s *Conn) RunTold(ctx context.Context, run wire.Run, mark func(begins bool)
 		return o, err
 	}
 	trips := []int64{}
-	for _, p := range slices.Concat(before.Pairs, after.Pairs) {
+	o.Clocks = slices.Concat(before.Pairs, after.Pairs)
+	for _, p := range o.Clocks {
 		trips = append(trips, p.RTTNS)
 	}
 	slices.Sort(trips)
@@ -78,7 +116,7 @@ func (s *Conn) RunTold(ctx context.Context, run wire.Run, mark func(begins bool)
 }
 
 // follow reads the frames of a trial up to its result.
-func (s *Conn) follow(ctx context.Context, o *Outcome, mark func(begins bool)) (begin, end int64, err error) {
+func (s *Conn) follow(ctx context.Context, o *Outcome, mark func(begins bool), h *Held) (begin, end int64, err error) {
 	var samples map[string][]float64
 	for {
 		a, err := s.next(ctx)
@@ -91,9 +129,15 @@ func (s *Conn) follow(ctx context.Context, o *Outcome, mark func(begins bool)) (
 		switch t := a.frame.Type; {
 		case t == wire.TypeBegin && begin == 0:
 			begin = a.at
+			if h != nil {
+				if err := s.release(ctx, h, string(a.frame.Payload), o.Clocks); err != nil {
+					return 0, 0, err
+				}
+			}
 			mark(true)
 		case t == wire.TypeEnd && begin != 0 && end == 0:
 			end = a.at
+			o.EndedNS, _ = wire.Stamped(a.frame.Payload)
 			mark(false)
 		case t == wire.TypeSamples:
 			name, values, err := wire.UnpackSamples(a.frame.Payload)
@@ -113,6 +157,39 @@ func (s *Conn) follow(ctx context.Context, o *Outcome, mark func(begins bool)) (
 			return begin, end, err
 		}
 	}
+}
+
+// release has a trial that is held begin when that is due.
+func (s *Conn) release(ctx context.Context, h *Held, offer string, clocks []ClockPair) error {
+	longest := int64(0)
+	for _, p := range clocks {
+		longest = max(longest, p.RTTNS)
+	}
+	at, err := h.Ready(ctx, offer, longest)
+	if err == nil {
+		offset, _ := Offset(clocks)
+		err = s.send(ctx, func() error {
+			return s.out.Write(wire.Frame{Type: wire.TypeBegin, Trial: s.trial, Payload: wire.StampAt(at - offset)})
+		})
+		if err != nil {
+			return s.lost(err)
+		}
+		return nil
+	}
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	return s.interrupt(gone, wire.TypeRun)
+}
+
+// Offset is the controller's monotonic clock less the agent's, and how far off that can be, both in ns: half of the
+// shortest round trip, because nobody knows in which direction it took longer.
+func Offset(clocks []ClockPair) (offset, within int64) {
+	for i, p := range clocks {
+		if i == 0 || p.RTTNS/2 < within {
+			offset, within = p.ControllerNS-p.AgentNS, p.RTTNS/2
+		}
+	}
+	return offset, within
 }
 
 // maxSampleSets bounds the number of metrics with samples in one trial.

@@ -31,6 +31,7 @@ type job struct {
 	request wire.Frame
 	worker  *proc.Stream
 	said    chan lastWord
+	held    bool             // the controller says when it may begin
 	stuck   <-chan time.Time // when a worker that was killed counts as stuck; nil until then
 }
 
@@ -145,7 +146,7 @@ func (a *server) startWorker(ctx context.Context, f wire.Frame, w wire.Job, dir,
 			})
 		}
 	}()
-	j := &job{server: a, request: f, worker: worker, said: make(chan lastWord, 1)}
+	j := &job{server: a, request: f, worker: worker, said: make(chan lastWord, 1), held: w.Held}
 	go j.relay()
 	if err := wire.NewWriter(worker).Write(f); err != nil {
 		got.failure = j.died(err)
@@ -216,8 +217,14 @@ func (j *job) relay() {
 		switch f.Type {
 		case wire.TypeBegin:
 			// On a slow line the mark would leave beside the work, late if there is one processor.
-			err = errors.Join(j.out.Write(f), j.out.Flush(), back.Write(f))
-		case wire.TypeEnd, wire.TypeSamples:
+			err = errors.Join(j.out.Write(f), j.out.Flush())
+			if !j.held {
+				err = errors.Join(err, back.Write(f))
+			}
+		case wire.TypeEnd:
+			f.Payload = wire.Stamp()
+			err = j.out.Write(f)
+		case wire.TypeSamples:
 			err = j.out.Write(f)
 		default:
 			j.said <- lastWord{frame: f}
@@ -252,6 +259,8 @@ func (j *job) wait(ctx context.Context) (word lastWord, cancelled bool, gone err
 			switch r.frame.Type {
 			case wire.TypePing:
 				gone = j.pong(r.frame)
+			case wire.TypeBegin, wire.TypeEnd:
+				j.pass(r.frame)
 			case wire.TypeCancel:
 				cancelled = true
 				j.worker.Kill()
@@ -269,6 +278,18 @@ func (j *job) wait(ctx context.Context) (word lastWord, cancelled bool, gone err
 			return word, cancelled, ctx.Err()
 		}
 	}
+}
+
+// longestHold bounds how long a mark is kept until it is due.
+const longestHold = time.Second
+
+// pass hands a mark of the controller's on to the worker when it is due. That a worker has ended which cannot take it,
+// its pipe's other end tells.
+func (j *job) pass(f wire.Frame) {
+	if at, ok := wire.Stamped(f.Payload); ok {
+		time.Sleep(min(time.Duration(at-wire.Now()), longestHold))
+	}
+	_ = wire.NewWriter(j.worker).Write(f)
 }
 
 // read decodes a worker's answer, to add its standard error to a failure.

@@ -194,7 +194,7 @@ func (a *server) serve(ctx context.Context, f wire.Frame) error {
 		return a.file(ctx, f)
 	case wire.TypePeer:
 		return a.peer(ctx, f)
-	case wire.TypeCancel:
+	case wire.TypeCancel, wire.TypeBegin, wire.TypeEnd:
 		return nil // it crossed with the result of its trial
 	case wire.TypeBye:
 		a.leaving, a.byeTrial = true, f.Trial

@@ -81,7 +81,7 @@ func (s *trialRun) measure(ctx context.Context, t workload.Trial, b *workload.Be
 	}()
 	sent := wire.Now()
 	if s.mark {
-		if err := s.worker.begin(ctx); err != nil {
+		if err := s.worker.begin(ctx, b.Offer); err != nil {
 			return err
 		}
 		s.counters.begin()

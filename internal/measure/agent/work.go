@@ -40,6 +40,7 @@ type worker struct {
 	out     *wire.Writer
 	trial   uint32
 	passed  chan struct{} // Begin is on its way
+	over    chan struct{} // what is done together with the trial has ended
 	request wire.Frame
 }
 
@@ -51,7 +52,7 @@ func work(kinds []workload.Kind, dir, home string, in io.Reader, out io.Writer) 
 		return 1
 	}
 	w := &worker{kinds: kinds, dir: dir, home: home, out: wire.NewWriter(out), trial: f.Trial,
-		passed: make(chan struct{}, 1), request: f}
+		passed: make(chan struct{}, 1), over: make(chan struct{}, 1), request: f}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	orphaned := make(chan struct{})
@@ -63,8 +64,11 @@ func work(kinds []workload.Kind, dir, home string, in io.Reader, out io.Writer) 
 				cancel()
 				return
 			}
-			if f.Type == wire.TypeBegin {
+			switch f.Type {
+			case wire.TypeBegin:
 				w.passed <- struct{}{}
+			case wire.TypeEnd:
+				w.over <- struct{}{}
 			}
 		}
 	}()
@@ -169,7 +173,7 @@ func (w *worker) look(j wire.Job) (*cell, *record.Failure) {
 // bench returns the bench of a new trial or service.
 func (w *worker) bench(j wire.Job) *workload.Bench {
 	b := &workload.Bench{Dir: w.dir, Home: w.home, Root: w.root(j), Peer: peerOf(j), Files: filesOf(j, w.home),
-		Seed: j.Seed}
+		Seed: j.Seed, Held: j.Held, Over: w.over}
 	if s := j.Serving; s != nil {
 		b.Service = workload.Serving{Endpoint: s.Endpoint, Starts: s.Starts, Trials: s.Trials}
 		for name, value := range s.State {
@@ -254,7 +258,7 @@ func (c *cell) checkFigures(b *workload.Bench) *record.Failure {
 	declared := map[string]bool{}
 	for _, m := range c.metrics {
 		declared[m.Name] = true
-		if _, ok := b.Metrics[m.Name]; m.Primary && !ok {
+		if _, ok := b.Metrics[m.Name]; m.Primary && !ok && b.Offer == "" {
 			return bad("the trial did not report %s", m.Name)
 		}
 	}
@@ -297,9 +301,10 @@ func (w *worker) sendSamples(b *workload.Bench) *record.Failure {
 	return nil
 }
 
-// begin tells the controller that the clock is about to start and waits until that is sent.
-func (w *worker) begin(ctx context.Context) error {
-	if err := w.out.Mark(wire.TypeBegin, w.trial); err != nil {
+// begin tells the controller that the clock is about to start, with what the trial offers to others, and waits until
+// that is sent, or until the controller says so.
+func (w *worker) begin(ctx context.Context, offer string) error {
+	if err := w.out.Write(wire.Frame{Type: wire.TypeBegin, Trial: w.trial, Payload: []byte(offer)}); err != nil {
 		return err
 	}
 	select {

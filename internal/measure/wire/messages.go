@@ -14,24 +14,28 @@ type Type uint8
 
 // The frame types. A is the agent, C the controller, W a worker. Payloads are JSON unless noted.
 const (
-	TypeHello      Type = 1  // A->C Hello, right after the magic
-	TypeWelcome    Type = 2  // C->A Welcome
-	TypePing       Type = 3  // C->A no payload
-	TypePong       Type = 4  // A->C Pong
-	TypeFacts      Type = 5  // C->A FactsOf; A->C record.Facts
-	TypeCalibrate  Type = 6  // C->A Calibrate
-	TypeCalibrated Type = 7  // A->C Calibrated
-	TypeRun        Type = 8  // C->A Run
-	TypeBegin      Type = 9  // W->A->C no payload: Measure starts now; A->W passed on, so Measure may start
-	TypeEnd        Type = 10 // A->C no payload: Measure has ended
-	TypeSamples    Type = 11 // A->C packed: u16 name length, name, little-endian float64s
-	TypeResult     Type = 12 // A->C Result: the trial's last frame
-	TypeCancel     Type = 13 // C->A no payload: end the worker now
-	TypeRelease    Type = 14 // C->A Release: remove a cell's directory; A->C no payload when done
-	TypeBye        Type = 15 // C->A no payload: clean up and leave; A->C the same, the agent's last frame
-	TypeFailure    Type = 16 // A->C record.Failure: the request could not be served
-	TypeMount      Type = 17 // C->A layout.Mount; A->C Mounted
-	TypeProbe      Type = 18 // C->A and A->C: requests and replies of package fileops
+	TypeHello      Type = 1 // A->C Hello, right after the magic
+	TypeWelcome    Type = 2 // C->A Welcome
+	TypePing       Type = 3 // C->A no payload
+	TypePong       Type = 4 // A->C Pong
+	TypeFacts      Type = 5 // C->A FactsOf; A->C record.Facts
+	TypeCalibrate  Type = 6 // C->A Calibrate
+	TypeCalibrated Type = 7 // A->C Calibrated
+	TypeRun        Type = 8 // C->A Run
+	// W->A->C workload.Bench.Offer: Measure starts now; A->W passed on, so Measure may start. If the job is held, C->A
+	// says when: Stamp of the agent's clock.
+	TypeBegin Type = 9
+	// W->A no payload: Measure has ended; A->C Stamp of its arrival. If the job is held, C->A->W no payload: so has all
+	// that was done together with it.
+	TypeEnd     Type = 10
+	TypeSamples Type = 11 // A->C packed: u16 name length, name, little-endian float64s
+	TypeResult  Type = 12 // A->C Result: the trial's last frame
+	TypeCancel  Type = 13 // C->A no payload: end the worker now
+	TypeRelease Type = 14 // C->A Release: remove a cell's directory; A->C no payload when done
+	TypeBye     Type = 15 // C->A no payload: clean up and leave; A->C the same, the agent's last frame
+	TypeFailure Type = 16 // A->C record.Failure: the request could not be served
+	TypeMount   Type = 17 // C->A layout.Mount; A->C Mounted
+	TypeProbe   Type = 18 // C->A and A->C: requests and replies of package fileops
 	// C->A Ledger; A->C packed records, as they are acknowledged or found; last, A->C no payload
 	TypeLedger Type = 19
 	// TypeFile is packed FilePiece from the controller, and FileHeld from the agent.
@@ -100,6 +104,9 @@ type Job struct {
 	// Service is the key of the service that the trial needs (workload.Service); "" for none. The agent starts it if it
 	// is not running.
 	Service string `json:"service,omitempty"`
+	// Held says that the controller starts the clock, because others work together with this one: the agent passes its
+	// Begin on.
+	Held bool `json:"held,omitempty"`
 	// Serving is the service's endpoint. The agent adds it for the worker; a controller leaves it empty.
 	Serving *Serving `json:"serving,omitempty"`
 }

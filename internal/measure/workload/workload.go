@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"tare/internal/record"
+	"tare/internal/sys/histogram"
 	"tare/internal/unit"
 )
 
@@ -205,6 +206,12 @@ type Bench struct {
 	Seed uint64
 	// Warmup is true in trial 0.
 	Warmup bool
+	// Held says that others work together with this trial: then it keeps its histograms, for Pool.
+	Held bool
+	// Offer is what Setup of a trial that only serves others tells them, such as its port. It does no work of its own,
+	// and its Measure lasts until Over gives a value: then the others have ended.
+	Offer string
+	Over  <-chan struct{}
 	// Show are numbers of executions whose results the trial adds to Shown, if it can.
 	Show []uint64
 
@@ -236,6 +243,18 @@ func (b *Bench) Sample(metric string, v []float64) {
 		b.Samples = map[string][]float64{}
 	}
 	b.Samples[metric] = v
+}
+
+// Pool keeps a histogram, in ns, so that the controller can merge it with those of others. It does so only if the trial
+// is Held.
+func (b *Bench) Pool(name string, h *histogram.Histogram) {
+	if !b.Held {
+		return
+	}
+	if b.Histograms == nil {
+		b.Histograms = map[string][]byte{}
+	}
+	b.Histograms[name] = h.Append(nil)
 }
 
 // MaxSamples bounds the samples kept of one metric in one trial.

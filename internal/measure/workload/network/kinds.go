@@ -45,6 +45,10 @@ func toParam() workload.Param {
 
 func atServer(p workload.Params) bool { return p["server"] != "" }
 
+// elsewhere tells whether the target has nothing to do with the run's peer: there is another server, or the load comes
+// from others, whose other end is then the target's own peer.
+func elsewhere(p workload.Params) bool { return atServer(p) || p[workload.FromParam] != "" }
+
 const theOtherEnd = "The other end is tare's own process on the controller's machine."
 
 // cost is how the CPU time of both ends is told.
@@ -100,7 +104,7 @@ func stream() workload.Kind {
 				Doc: workload.Doc("connections at the same time, in each direction")},
 			{Name: "block", Type: workload.Size, Default: "128KiB", Min: 1, Max: netpeer.MaxBlock,
 				Doc: workload.Doc("bytes per read or write")},
-			serverParam(), toParam(),
+			serverParam(), toParam(), workload.FromParams(),
 		},
 		Metrics: append([]unit.Metric{
 			{Name: "throughput", Unit: "MiB/s", Better: unit.Higher, Timed: true, Primary: true,
@@ -111,7 +115,7 @@ func stream() workload.Kind {
 			{Name: "tcp_window", Unit: "segments", Better: unit.Higher,
 				Doc: workload.Doc("congestion window of the senders (TCP_INFO), at the end; only on Linux")},
 		}, perGiB.metrics()...),
-		Needs: needs(), HostCPU: perGiB.host, Peerless: atServer,
+		Needs: needs(), HostCPU: perGiB.host, Peerless: elsewhere,
 		New: newStreams,
 	}
 }
@@ -151,11 +155,11 @@ func udp() workload.Kind {
 				Doc: workload.Doc("bytes of a datagram without headers")},
 			{Name: "rate", Type: workload.Int, Default: "0", Min: 0, Max: 10e6,
 				Doc: workload.Doc("datagrams per second of each stream; 0: as fast as the sender can")},
-			serverParam(), toParam(),
+			serverParam(), toParam(), workload.FromParams(),
 		},
 		Metrics: metrics(false),
 		Dynamic: func(p workload.Params) []unit.Metric { return metrics(gap(p) > 0) },
-		Needs:   needs(), HostCPU: perDatagram.host, Peerless: atServer,
+		Needs:   needs(), HostCPU: perDatagram.host, Peerless: elsewhere,
 		New: newDatagrams,
 	}
 }
@@ -224,7 +228,7 @@ func roundTrip() workload.Kind {
 				Doc: workload.Doc("bytes of a message, in each direction")},
 			{Name: "connections", Type: workload.Int, Default: "1", Min: 1, Max: maxConnections,
 				Doc: workload.Doc("connections, each with a thread at each end")},
-			toParam(),
+			toParam(), workload.FromParams(),
 		},
 		Metrics: append([]unit.Metric{
 			{Name: "round_trips_per_second", Unit: "round trips/s", Better: unit.Higher, Timed: true, Primary: true,
@@ -234,7 +238,7 @@ func roundTrip() workload.Kind {
 			latency("latency_p99", "99th percentile of the time of a round trip", true),
 			latency("latency_max", "longest time of a round trip", true),
 		}, perRoundTrip.metrics()...),
-		Needs: needs(), HostCPU: perRoundTrip.host,
+		Needs: needs(), HostCPU: perRoundTrip.host, Peerless: elsewhere,
 		New: func(p workload.Params) (workload.Trial, error) {
 			return &roundTrips{conns: make([]*netpeer.Conn, p.Int("connections")), size: int(p.Int("size"))}, nil
 		},
@@ -248,12 +252,12 @@ func connect() workload.Kind {
 			"closes it, and "+
 			"makes the next (as netperf's TCP_CRR does). %s ", theOtherEnd) +
 			"It resets the connection after the client has closed it, so that no port stays in TIME_WAIT."),
-		Params: []workload.Param{toParam()},
+		Params: []workload.Param{toParam(), workload.FromParams()},
 		Metrics: append([]unit.Metric{
 			{Name: "connections_per_second", Unit: "connections/s", Better: unit.Higher, Timed: true, Primary: true,
 				Doc: workload.Doc("connections made, used and closed per second")},
 		}, perConnection.metrics()...),
-		Needs: needs(), HostCPU: perConnection.host,
+		Needs: needs(), HostCPU: perConnection.host, Peerless: elsewhere,
 		New: func(workload.Params) (workload.Trial, error) { return &connections{}, nil },
 	}
 }

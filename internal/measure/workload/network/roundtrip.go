@@ -96,6 +96,7 @@ func (t *roundTrips) Report(b *workload.Bench) error {
 		b.Report(name, float64(all.Quantile(q)))
 	}
 	b.Report("latency_max", float64(all.Max()))
+	b.Pool("latency_", &all)
 	return nil
 }
 

@@ -75,7 +75,7 @@ func loadKind() workload.Kind {
 			{Name: "every", Type: workload.Int, Default: "1", Min: 1, Max: 1 << 30,
 				Doc: workload.Doc("of so many bodies, one is looked into for match and verify=hash, which costs the " +
 					"client CPU time")},
-			timeoutParam(),
+			timeoutParam(), workload.FromParams(),
 		},
 		Metrics: loadMetrics("http.load", true, false),
 		Dynamic: func(p workload.Params) []unit.Metric { return loadMetrics("http.load", true, p["rate"] != "") },

@@ -44,6 +44,7 @@ type loadTrial struct {
 	client  time.Duration
 	server  time.Duration
 	known   bool // the server's CPU time is
+	serves  bool // the load comes from elsewhere
 }
 
 // newTrial makes a load of one of the kinds. What a kind has no parameter for is as in http.load.
@@ -55,7 +56,7 @@ func newTrial(kind string) func(workload.Params) (workload.Trial, error) {
 			return nil, err
 		}
 		maps.Copy(p, given)
-		t := &loadTrial{kind: kind, params: p, threads: int(p.Int("threads"))}
+		t := &loadTrial{kind: kind, params: p, threads: int(p.Int("threads")), serves: p[workload.FromParam] != ""}
 		if err := t.refuse(); err != nil {
 			return nil, fmt.Errorf("%s: %w", kind, err)
 		}
@@ -114,6 +115,9 @@ func (t *loadTrial) refuseURLs() error {
 		return nil
 	}
 	if stack.Names(server) {
+		if t.serves {
+			return errors.New("from= is not for a stack, which listens on its own loopback")
+		}
 		return stack.Check(server)
 	}
 	if p["ca"] != "" && t.scheme(server) != "https" {
@@ -161,6 +165,9 @@ func (t *loadTrial) Setup(ctx context.Context, b *workload.Bench) error {
 	if err != nil {
 		return err
 	}
+	if t.serves {
+		return t.offer(b)
+	}
 	if err := t.prepare(b, to, list); err != nil {
 		return t.refused(err)
 	}
@@ -202,7 +209,7 @@ const few = 900
 
 // descriptors makes room for a descriptor for each connection, in this process and in the server that it starts.
 func (t *loadTrial) descriptors() error {
-	need := uint64(t.params.Int("connections")) + 2*spare
+	need := uint64(t.params.Int("connections"))*uint64(t.hosts()) + 2*spare
 	if t.params["http"] == version2 {
 		need += need // a connection that ends, and the next one
 	}
@@ -339,6 +346,7 @@ func (t *loadTrial) target(ctx context.Context, b *workload.Bench) (page, []list
 		return page{}, nil, err
 	}
 	t.nginx, n.connections, n.two = n, int(t.params.Int("connections")), t.params["http"] == version2
+	n.open, n.connections = t.serves, n.connections*t.hosts()
 	if err := n.furnish(b, t.params.Int("size")); err != nil {
 		return page{}, nil, err
 	}
@@ -514,6 +522,16 @@ func (t *loadTrial) failed(kind string, err error) error {
 // Measure makes the requests.
 func (t *loadTrial) Measure(ctx context.Context, b *workload.Bench) error {
 	server, before := t.serverTime()
+	if t.serves {
+		select {
+		case <-b.Over:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		now, after := t.serverTime()
+		t.server, t.known = now-server, before && after
+		return nil
+	}
 	client := ownTime()
 	if err := t.crew.run(ctx, b.Work); err != nil {
 		return t.failed("measure", err)
@@ -546,8 +564,13 @@ func (t *loadTrial) Report(b *workload.Bench) error {
 		// Its processes are looked for before and after the timed section, because that takes a while.
 		t.server, t.known = t.local.took()
 	}
+	if t.serves {
+		t.reportServer(b)
+		return nil
+	}
 	all := t.crew.merge()
 	each := all.bytes / max(1, int64(all.times.Count()))
+	b.Pool("", &all.times)
 	b.Report("requests_per_second", b.Rate(1))
 	b.Report("mib_per_second", b.Rate(float64(each)/(1<<20)))
 	for _, q := range quantilesOf(t.kind) {
@@ -559,6 +582,8 @@ func (t *loadTrial) Report(b *workload.Bench) error {
 			b.Report("schedule_"+q.name, float64(all.since.Quantile(q.q))/1e3)
 		}
 		b.Report("late_p99_us", float64(max(1, all.lags.Quantile(0.99)))/1e3)
+		b.Pool("schedule_", all.since)
+		b.Pool("late_", all.lags)
 	}
 	if t.remote != nil {
 		// The server is asked before and after the timed section, because asking is a round trip.
@@ -570,27 +595,14 @@ func (t *loadTrial) Report(b *workload.Bench) error {
 	}
 	seconds := b.Elapsed.Seconds()
 	b.Report("client_cpu_us", float64(t.client.Nanoseconds())/1e3/float64(b.Work))
-	client, server := "client_cpu_share", "server_cpu_share"
+	client := "client_cpu_share"
 	if t.remote != nil {
 		// The client is one end of the measurement, not only a load generator: a busy client does not spoil the
 		// verdict.
-		client, server = "environment_cpu_share", "controller_cpu_share"
+		client = "environment_cpu_share"
 	}
 	b.Note(client, share(t.client.Seconds()/seconds/float64(min(t.threads, processors()))))
-	if t.known {
-		if t.local == nil || t.kind == "http.load" || t.site != nil {
-			b.Report("server_cpu_us", max(1, float64(t.server.Nanoseconds()))/1e3/float64(b.Work))
-		}
-		processes := 1
-		if t.local != nil {
-			processes = t.local.busiest()
-			b.Note("server_processes", strconv.Itoa(len(t.local.used)))
-			if parts := t.local.parts(); parts != "" {
-				b.Note("server_cpu", parts)
-			}
-		}
-		b.Note(server, share(t.server.Seconds()/seconds/float64(processes)))
-	}
+	t.reportServer(b)
 	if processors() == 1 && (t.nginx != nil || t.local != nil) {
 		b.Warn("shared-processor", "client and server share the only processor: how busy the client was does not "+
 			"say whether it was the limit, and a request costs what both need", "give the environment another "+

@@ -33,6 +33,7 @@ type nginx struct {
 	home        string          // folder of its configuration and of its files
 	root        string          // folder of the page
 	connections int             // concurrent connections to it
+	open        bool            // it listens at all addresses, not only on the loopback
 	two         bool            // it speaks HTTP/2 only
 	page        string          // the page's file
 	size        int64
@@ -236,6 +237,9 @@ func (n *nginx) start(ctx context.Context) error {
 			return fmt.Errorf("http: %w", err)
 		}
 		n.addr = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), port)
+		if n.open {
+			n.addr = netip.AddrPortFrom(netip.IPv4Unspecified(), port)
+		}
 		if err = n.launch(ctx); err == nil || !strings.Contains(err.Error(), "Address already in use") {
 			return err
 		}

@@ -1,0 +1,50 @@
+//go:build unix
+
+package web
+
+import (
+	"strconv"
+	"strings"
+
+	"tare/internal/measure/workload"
+)
+
+// hosts is how many clients with so many connections each the server has.
+func (t *loadTrial) hosts() int { return 1 + strings.Count(t.params[workload.FromParam], "+") }
+
+// offer says where the server is that others are to load. One that is not the trial's own they know themselves.
+func (t *loadTrial) offer(b *workload.Bench) error {
+	b.Offer = "url"
+	if t.nginx != nil {
+		b.Offer = strconv.Itoa(int(t.nginx.addr.Port()))
+	}
+	if t.local != nil {
+		t.local.took()
+	}
+	return nil
+}
+
+// reportServer reports the CPU time of the server, if it is known.
+func (t *loadTrial) reportServer(b *workload.Bench) {
+	if t.serves && t.local != nil {
+		t.server, t.known = t.local.took()
+	}
+	if !t.known {
+		return
+	}
+	if t.local == nil || t.kind == "http.load" || t.site != nil {
+		b.Report("server_cpu_us", max(1, float64(t.server.Nanoseconds()))/1e3/float64(b.Work))
+	}
+	processes, state := 1, "server_cpu_share"
+	if t.remote != nil {
+		state = "controller_cpu_share"
+	}
+	if t.local != nil {
+		processes = t.local.busiest()
+		b.Note("server_processes", strconv.Itoa(len(t.local.used)))
+		if parts := t.local.parts(); parts != "" {
+			b.Note("server_cpu", parts)
+		}
+	}
+	b.Note(state, share(t.server.Seconds()/b.Elapsed.Seconds()/float64(processes)))
+}
