@@ -100,7 +100,9 @@ func (x *explanation) environment(e *plan.Target, here availability) {
 	switch {
 	case e.Name == x.plan.Baseline:
 		role = " (the baseline)"
-	case len(x.plan.Beside) > 0 && !x.plan.Measured(e.Name):
+	case x.plan.Offers(e.Name) && x.plan.Helps(e.Name):
+		role = " (offers load; nothing is measured in it)"
+	case x.plan.Helps(e.Name):
 		role = " (for neighbours; nothing is measured in it)"
 	}
 	x.at(2, fmt.Sprintf("%s%s: %s: %s", e.Name, role, e.Text, firstSentence(info.Doc)))
@@ -208,7 +210,7 @@ func (x *explanation) comparison() {
 	against := map[string][]string{} // base to its candidates
 	for i := range p.Targets {
 		e := &p.Targets[i]
-		if e.Name == p.Baseline || len(p.Beside) > 0 && !p.Measured(e.Name) {
+		if e.Name == p.Baseline || p.Helps(e.Name) {
 			continue
 		}
 		b := p.Against(e.Name)

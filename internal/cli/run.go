@@ -479,8 +479,8 @@ func (cat *catalog) forecast(w io.Writer, p *plan.Plan, say bool) {
 	names := []string{}
 	for _, e := range p.Targets {
 		n := e.Name
-		if e.Beside != "" || len(p.Beside) > 0 && !p.Measured(n) {
-			continue // told with the neighbours
+		if e.Beside != "" || p.Helps(n) {
+			continue // told with the neighbours, or with the load
 		}
 		if n == p.Baseline {
 			n += " (baseline)"
@@ -490,6 +490,9 @@ func (cat *catalog) forecast(w io.Writer, p *plan.Plan, say bool) {
 	fmt.Fprintf(w, "targets    %s\n", strings.Join(names, ", "))
 	if len(p.Beside) > 0 {
 		fmt.Fprintf(w, "neighbours %s\n", strings.TrimSpace(wrap(neighbours(p), 11, 100)))
+	}
+	if text := loads(p); text != "" {
+		fmt.Fprintf(w, "load       %s\n", strings.TrimSpace(wrap(text, 11, 100)))
 	}
 	labels := []string{}
 	for _, wl := range p.Workloads {
@@ -561,6 +564,21 @@ func neighbours(p *plan.Plan) string {
 			}
 		}
 		all = append(all, text+" beside "+strings.Join(pairs, ", "))
+	}
+	return strings.Join(all, "; ")
+}
+
+// loads says which workloads' load several environments offer.
+func loads(p *plan.Plan) string {
+	var all []string
+	for i := range p.Workloads {
+		var names []string
+		for _, h := range p.Workloads[i].Crowd() {
+			names = append(names, h.Name)
+		}
+		if len(names) > 0 {
+			all = append(all, p.Workloads[i].Label+": "+strings.Join(names, ", ")+" together")
+		}
 	}
 	return strings.Join(all, "; ")
 }

@@ -200,6 +200,9 @@ func (cmd *whyCommand) planFor(ctx context.Context, b *loaded, c *verdict.Cell) 
 	if to := w.Params[workload.ToParam]; to != "" { // the other end is there
 		keep[to] = true
 	}
+	for _, h := range w.Crowd() {
+		keep[h.Name] = true
+	}
 	gone, without := map[string]bool{}, map[string]bool{}
 	for _, t := range b.Plan.Targets {
 		if keep[t.Name] && t.Of != "" {

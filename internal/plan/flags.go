@@ -364,7 +364,8 @@ func (d *draft) forget() {
 		if _, ok := d.Target(w.Baseline); !ok && w.Baseline != "" { // another one of them takes its place
 			w.Baseline = d.leader(w.Targets)
 		}
-		if had && len(w.Targets) == 0 || len(d.Targets) > 1 && slices.Equal(w.Targets, []string{w.Baseline}) {
+		if had && len(w.Targets) == 0 ||
+			len(d.Targets) > 1 && len(w.Crowd()) == 0 && slices.Equal(w.Targets, []string{w.Baseline}) {
 			continue
 		}
 		kept = append(kept, w)

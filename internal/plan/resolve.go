@@ -65,6 +65,7 @@ func (d *draft) resolve(t *Tables, p *problems) {
 	named := d.explicit()
 	d.spareMounts(t, p)
 	d.placeNeighbours(named, p)
+	d.placeCrowds(t, named, p)
 	d.disturb(p)
 	d.resolveTargets(p)
 	d.checkReach(t, p)

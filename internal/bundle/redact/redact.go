@@ -74,6 +74,7 @@ func (e *editor) Learn(b *bundle.Bundle, evidence iter.Seq2[[]byte, error]) erro
 			return err
 		}
 		t.Metrics, t.Samples = nil, nil
+		loadFigures(t, nil)
 		e.mask.learnValue(reflect.ValueOf(t).Elem())
 	}
 	e.mask.seal()
@@ -159,8 +160,25 @@ func (e *editor) Trial(t *record.Trial) {
 	metrics, samples := t.Metrics, t.Samples
 	t.Metrics, t.Samples = nil, nil
 	t.Shown = nil // parts of pages, which may name anybody
+	of := loadFigures(t, nil)
 	e.mask.value(reflect.ValueOf(t).Elem())
 	t.Metrics, t.Samples = metrics, samples
+	loadFigures(t, of)
+}
+
+// loadFigures sets the figures of the hosts that offered a trial's load, and returns what they were.
+func loadFigures(t *record.Trial, to []map[string]float64) (were []map[string]float64) {
+	if t.Load == nil {
+		return nil
+	}
+	for i := range t.Load.Hosts {
+		h := &t.Load.Hosts[i]
+		were = append(were, h.Metrics)
+		if h.Metrics = nil; i < len(to) {
+			h.Metrics = to[i]
+		}
+	}
+	return were
 }
 
 // value replaces in every string that v holds, keys of maps included. v is settable where it is not a map or a slice.

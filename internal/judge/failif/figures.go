@@ -32,7 +32,7 @@ func Expected(p *plan.Plan, kinds func(name string) (*workload.Kind, bool)) []Fi
 					Doubt: why}
 				f.Name, f.Unit = Value, m.Unit
 				out = append(out, f)
-				if target != p.Base(w) || len(p.Targets) == 1 {
+				if target != p.Base(w) || p.Alone(w) {
 					f.Name, f.Unit = Ratio, ""
 					out = append(out, f)
 				}

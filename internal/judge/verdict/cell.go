@@ -71,7 +71,7 @@ func (cm *cellMaker) makeCells() {
 			for j := range cm.plan.Targets {
 				target := cm.plan.Targets[j].Name
 				// A baseline alone is weighed against itself: its figures still carry how well they repeat.
-				if target == cm.plan.Base(w) && len(cm.plan.Targets) > 1 || !w.On(target) {
+				if target == cm.plan.Base(w) && !cm.plan.Alone(w) || !w.On(target) {
 					continue
 				}
 				if m.Sparse && !cm.index.has(w.Label, target, m.Name) {

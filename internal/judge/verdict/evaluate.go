@@ -136,7 +136,7 @@ func (e *evaluation) targets() []Target {
 		pe := &e.Plan.Targets[i]
 		t := Target{
 			Name: pe.Name, Spec: pe.Text, Of: pe.Of, Baseline: pe.Name == e.Plan.Baseline,
-			Like: pe.Like, Beside: pe.Beside, OnlyNeighbour: len(e.Plan.Beside) > 0 && !e.Plan.Measured(pe.Name),
+			Like: pe.Like, Beside: pe.Beside, OnlyNeighbour: e.Plan.Helps(pe.Name),
 			Emulated: e.opened.emulated(pe.Name), ClockOff: e.clocks.ofTargets[pe.Name].off,
 			Warnings: []record.Warning{},
 		}

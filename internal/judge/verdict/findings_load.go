@@ -41,9 +41,14 @@ func withholdClient(c *cellBuilder) {
 		share := medianState(side.of, clientShare)
 		// else withholdWarnings does it
 		if share >= bound && !hasCode(trialWarnings(side.target, side.of), "client-bound") {
-			c.withhold("client-bound", fmt.Sprintf("the load generator used %.0f %% of its CPU time in the trials "+
-				"of %s: the figure is the limit of the load generator and not of the server", 100*share, side.target),
-				"give the client more CPUs or threads, or the server less work per request")
+			who, remedy := "the load generator", "give the client more CPUs or threads, or the server less work per request"
+			if hosts := loadHosts(side.of); len(hosts) > 0 {
+				who = fmt.Sprintf("of the %d hosts that offered the load, %s", len(hosts), boundOf(hosts))
+				remedy = "give it a smaller share of the load (from=), or offer the load from more hosts"
+			}
+			c.withhold("client-bound", fmt.Sprintf("%s used %.0f %% of its CPU time in the trials "+
+				"of %s: the figure is the limit of the load generator and not of the server", who, 100*share, side.target),
+				remedy)
 		}
 	}
 }
@@ -57,6 +62,96 @@ func medianState(s *series, key string) float64 {
 		}
 	}
 	return medianOf(x)
+}
+
+// loadHost is one of the hosts that offered the load of a series of trials.
+type loadHost struct {
+	name  string
+	share float64 // median of the share of its CPU time that it used; NaN if it is not known
+}
+
+// loadHosts are those of a series, in the order of the plan; none where each target did its work alone.
+func loadHosts(s *series) (hosts []loadHost) {
+	shares := map[string][]float64{}
+	for _, k := range s.keys {
+		l := s.used[k].Load
+		if l == nil {
+			continue
+		}
+		for _, h := range l.Hosts {
+			if _, ok := shares[h.Name]; !ok {
+				hosts = append(hosts, loadHost{name: h.Name})
+				shares[h.Name] = nil
+			}
+			if h.CPUShare >= 0 {
+				shares[h.Name] = append(shares[h.Name], h.CPUShare)
+			}
+		}
+	}
+	for i := range hosts {
+		hosts[i].share = medianOf(shares[hosts[i].name])
+	}
+	return hosts
+}
+
+// boundOf names the hosts that were their own limit, or the busiest one if that differed from trial to trial.
+func boundOf(hosts []loadHost) string {
+	var names []string
+	for _, h := range hosts {
+		if h.share >= bound {
+			names = append(names, h.name)
+		}
+	}
+	if len(names) == 0 {
+		names = []string{busiestOf(hosts).name}
+	}
+	return strings.Join(names, " and ")
+}
+
+// busiestOf is the host that used most of its CPU time.
+func busiestOf(hosts []loadHost) (most loadHost) {
+	most = hosts[0]
+	for _, h := range hosts[1:] {
+		if h.share > most.share || math.IsNaN(most.share) {
+			most = h
+		}
+	}
+	return most
+}
+
+// offeredFindings tells of loads that several hosts offered together, and that none of them was the limit.
+func offeredFindings(e *finder, _ *Result) []Finding {
+	var out []Finding
+	at := map[string]int{}
+	for _, c := range e.cells {
+		if !c.Primary || c.decision == nil {
+			continue
+		}
+		hosts := loadHosts(c.candidate)
+		if len(hosts) == 0 || slices.ContainsFunc(hosts, func(h loadHost) bool { return h.share >= bound }) {
+			continue
+		}
+		if n, ok := at[c.Workload]; ok {
+			if !slices.Contains(out[n].Targets, c.Target) {
+				out[n].Targets = append(out[n].Targets, c.Target)
+			}
+			continue
+		}
+		var names []string
+		for _, h := range hosts {
+			names = append(names, h.name)
+		}
+		text := fmt.Sprintf("the load of %s was offered by %d hosts (%s)", c.Workload, len(hosts),
+			strings.Join(names, ", "))
+		if b := busiestOf(hosts); !math.IsNaN(b.share) {
+			text += fmt.Sprintf(", none of them bound: the busiest, %s, used %.0f %% of its CPU time", b.name, 100*b.share)
+		}
+		at[c.Workload] = len(out)
+		out = append(out, Finding{Targets: []string{c.Target}, Workloads: []string{c.Workload}, Text: text,
+			Remedy: "nothing to fix: percentiles are those of all requests together, and rates are over the time from the " +
+				"first host's beginning to the last one's end"})
+	}
+	return out
 }
 
 // serverFindings tells where the server's CPU was the limit, which is what a comparison of environments wants.

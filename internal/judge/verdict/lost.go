@@ -25,6 +25,9 @@ const (
 // kindPeer is the failure of work on the network whose other end has ended. The target goes on with other work.
 const kindPeer = "peer-died"
 
+// kindLoadHost is the failure of a load one of whose hosts is lost. The target, where the server is, goes on.
+const kindLoadHost = "load-host-died"
+
 // kindNeighbour is the failure of a target whose neighbour's environment is lost.
 const kindNeighbour = "neighbour-died"
 
@@ -77,12 +80,12 @@ func (s *series) lastUsed() (last int) {
 	return last
 }
 
-// lostPeer returns the failure by which the series ended with the run's peer; nil if it did not, or a run that was
-// resumed went on with another.
+// lostPeer returns the failure by which the series ended with the run's peer, or with a host that offered its load; nil
+// if it did not, or a run that was resumed went on with another.
 func (s *series) lostPeer() *record.Failure {
 	last := s.lastUsed()
 	for _, t := range s.failed {
-		if t.Error.Kind == kindPeer && t.Seq > last {
+		if k := t.Error.Kind; (k == kindPeer || k == kindLoadHost) && t.Seq > last {
 			return t.Error
 		}
 	}

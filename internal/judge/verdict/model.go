@@ -92,7 +92,7 @@ type Target struct {
 	// Like is the target that this one is, with the neighbour Beside at work. Its facts are that target's.
 	Like   string `json:"like,omitempty"`
 	Beside string `json:"beside,omitempty"`
-	// OnlyNeighbour says that nothing is measured in it: it is there for neighbours.
+	// OnlyNeighbour says that nothing is measured in it: it is there for neighbours, or offers load with others.
 	OnlyNeighbour bool `json:"only_neighbour,omitempty"`
 	record.Files
 }

@@ -143,6 +143,10 @@ var ruleScenes = map[string]struct {
 		})),
 		two(on("fs.randread")).envs(inVM(func(re *record.Environment) { re.Outside.Extra[alignedKey] = "1" })),
 		[]string{"touches 2 blocks", "vdi"}},
+	"load-offered": {
+		two(on("http.get")).trials(vmTrials(func(t *record.Trial) { t.Load = offered(0.41, 0.3) })),
+		two(on("http.get")).trials(vmTrials(func(t *record.Trial) { t.Load = offered(0.41, 0.97) })),
+		[]string{"by 2 hosts (c1, c2), none of them bound", "c1, used 41 %"}},
 	"server-bound": {
 		two(on("http.get")).trials(vmTrials(func(t *record.Trial) {
 			t.State[clientShare], t.State[serverShare] = "0.4",
@@ -618,9 +622,27 @@ func TestNetworkClientIsWeighed(t *testing.T) {
 	}
 }
 
+// offered is the record of a load that two hosts offered, with the shares of their CPU time.
+func offered(first, second float64) *record.Load {
+	return &record.Load{Covered: 1, Hosts: []record.LoadHost{{Name: "c1", CPUShare: first},
+		{Name: "c2", CPUShare: second, Bound: second >= bound}}}
+}
+
+// TestBoundHostIsNamed holds that where several hosts offer a load, the one that was the limit is named.
+func TestBoundHostIsNamed(t *testing.T) {
+	r := two(on("http.get")).trials(vmTrials(func(t *record.Trial) {
+		t.Load, t.State[clientShare] = offered(0.41, 0.97), "0.97"
+	})).evaluate()
+	f := finding(r, "client-bound")
+	if f == nil || !strings.Contains(f.Text, "of the 2 hosts that offered the load, c2 used 97 %") ||
+		!strings.Contains(f.Remedy, "from=") {
+		t.Errorf("%+v", f)
+	}
+}
+
 // TestPeerThatDied holds that one trial suffices to withhold an open verdict where the other end is gone.
 func TestPeerThatDied(t *testing.T) {
-	for kind, withheld := range map[string]bool{"peer-died": true, "measure": false} {
+	for kind, withheld := range map[string]bool{"peer-died": true, "load-host-died": true, "measure": false} {
 		r := two(on("cpu.prime")).trials(func(tr *record.Trial) {
 			unsteady(tr)
 			died(kind, 12)(tr)

@@ -68,7 +68,7 @@ func NewForecast(p *plan.Plan, kinds func(string) (*workload.Kind, bool)) Foreca
 				continue
 			}
 			slots++
-			if e.Name != p.Base(w) {
+			if e.Name != p.Base(w) || len(p.Targets) > 1 && p.Alone(w) {
 				f.Cells++
 			}
 			if e.Beside != "" {
@@ -153,7 +153,7 @@ func CheckFreeSpace(p *plan.Plan, kinds func(string) (*workload.Kind, bool), dri
 				fits++
 			}
 		}
-		if base && (fits > 0 || len(p.Targets) == 1) {
+		if base && (fits > 0 || p.Alone(w)) {
 			lacking = append(lacking, short...)
 			continue
 		}

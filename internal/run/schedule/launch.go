@@ -36,7 +36,7 @@ type Launched struct {
 	State   map[string]string
 }
 
-// worker does trials: the agent in a target or, for some kinds, the controller itself.
+// worker does trials: the agent in a target, several environments together or, for some kinds, the controller itself.
 type worker interface {
 	Calibrate(ctx context.Context, c wire.Calibrate) (wire.Calibrated, error)
 	Run(ctx context.Context, run wire.Run) (deploy.Outcome, error)
@@ -44,6 +44,9 @@ type worker interface {
 
 // worker is what does a workload's trials in a target.
 func (x *trialRunner) worker(w *plan.Workload, target string) worker {
+	if hosts := w.Crowd(); len(hosts) > 0 {
+		return &crowding{x, w, target, hosts, x.mark}
+	}
 	if k, ok := x.kinds(w.Kind); !ok || !k.Controller {
 		return x.table.targets[target].Agent
 	}

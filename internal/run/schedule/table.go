@@ -76,7 +76,7 @@ func (l *table) measurable(w *plan.Workload) bool {
 	if !l.alive(w, l.plan.Base(w)) {
 		return false
 	}
-	if len(l.plan.Targets) == 1 {
+	if l.plan.Alone(w) {
 		return true // a baseline alone is measured against itself
 	}
 	for i := range l.plan.Targets {

@@ -18,6 +18,7 @@ type Agent interface {
 	Calibrate(ctx context.Context, c wire.Calibrate) (wire.Calibrated, error)
 	Run(ctx context.Context, run wire.Run) (deploy.Outcome, error)
 	RunTold(ctx context.Context, run wire.Run, mark func(begins bool)) (deploy.Outcome, error)
+	RunHeld(ctx context.Context, run wire.Run, h deploy.Held) (deploy.Outcome, error)
 	Supply(ctx context.Context, f deploy.File) error
 	HostPeer(ctx context.Context, token string) (addresses []string, err error)
 	FindPeer(ctx context.Context, addresses []string, token string) (address string, err error)

@@ -12,6 +12,7 @@ import (
 	"tare/internal/measure/workload"
 	"tare/internal/plan"
 	"tare/internal/record"
+	"tare/internal/run/crowd"
 )
 
 // trialRunner runs trials, one at a time.
@@ -62,10 +63,11 @@ func (x *trialRunner) trial(ctx context.Context, w *plan.Workload, t record.Tria
 	if err == nil {
 		run := wire.Run{Job: job, Work: c.work, Inject: t.Inject, Warmup: t.Warmup(),
 			Show: x.showing.numbers(cellKey{w.Label, t.Target})}
-		if x.mark != nil {
-			out, err = at.Agent.RunTold(tctx, run, x.mark)
+		by := x.worker(w, t.Target)
+		if agent, ok := by.(Agent); ok && x.mark != nil {
+			out, err = agent.RunTold(tctx, run, x.mark)
 		} else {
-			out, err = x.worker(w, t.Target).Run(tctx, run)
+			out, err = by.Run(tctx, run)
 		}
 	}
 	cancel()
@@ -79,6 +81,7 @@ func (x *trialRunner) trial(ctx context.Context, w *plan.Workload, t record.Tria
 	t.Beside = beside
 	t.Start, t.AgentNS, t.ControllerNS = out.Start, out.Result.ElapsedNS, out.ControllerNS
 	t.RTTNS, t.RTTSpreadNS, t.SetupNS = out.RTTNS, out.RTTSpreadNS, out.SetupNS
+	t.Load = out.Load
 	t.Figures, t.Account, t.Error = out.Result.Figures, out.Account, out.Result.Error
 	if err == nil {
 		x.hostFigures(watched, w, &t)
@@ -116,13 +119,17 @@ func (x *trialRunner) trial(ctx context.Context, w *plan.Workload, t record.Tria
 		x.loseNeighbours(&t)
 		return nil
 	}
+	if t.Error.Kind == kindLoadHostDied {
+		x.loseHosts(w, t.Error)
+	}
 	if stopped.times > 0 && x.table.targets[t.Target].Agent.Alive() {
 		return nil // its deadline may have passed meanwhile, which says nothing of the cell
 	}
 	c.failures++
-	warm := t.Warmup() && t.Error.Kind != kindNeighbourFailed // which says nothing of the cell's own work
+	// Neither says anything of the cell's own work.
+	warm := t.Warmup() && t.Error.Kind != kindNeighbourFailed && t.Error.Kind != crowd.Apart
 	if c.failures >= verdict.GivenUp || !at.Agent.Alive() || warm || t.Error.Kind == kindServerDied ||
-		t.Error.Kind == kindPeerDied {
+		t.Error.Kind == kindPeerDied || t.Error.Kind == kindLoadHostDied {
 		x.giveUp(w, t.Target, c, t.Error)
 	}
 	if d := x.table.targets[x.plan.Baseline].dead; d != nil {

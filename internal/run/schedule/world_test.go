@@ -183,6 +183,13 @@ func (a *simAgent) RunTold(ctx context.Context, r wire.Run, mark func(begins boo
 	return a.Run(ctx, r)
 }
 
+func (a *simAgent) RunHeld(ctx context.Context, r wire.Run, h deploy.Held) (deploy.Outcome, error) {
+	if _, err := h.Ready(ctx, "", 0); err != nil {
+		return deploy.Outcome{}, err
+	}
+	return a.Run(ctx, r)
+}
+
 // memory is a sink that checks that every trial is handed over before the next one starts.
 type memory struct {
 	w      *world

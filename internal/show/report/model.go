@@ -7,6 +7,7 @@ package report
 
 import (
 	"io"
+	"slices"
 	"strings"
 
 	"tare/internal/judge/costper"
@@ -156,9 +157,10 @@ func Renderers() []Format {
 func NewModel(r *verdict.Result) *Model {
 	m := &Model{Result: r}
 	column := map[string]int{}
+	itself := slices.ContainsFunc(r.Cells, func(c verdict.Cell) bool { return c.Target == r.Run.Baseline })
 	for i := range r.Targets {
 		// A baseline alone stands against itself.
-		if t := &r.Targets[i]; !t.OnlyNeighbour && (!t.Baseline || len(r.Targets) == 1) {
+		if t := &r.Targets[i]; !t.OnlyNeighbour && (!t.Baseline || len(r.Targets) == 1 || itself) {
 			column[t.Name] = len(m.Columns)
 			m.Columns = append(m.Columns, Column{Target: t})
 		}
