@@ -156,6 +156,37 @@ func TestStuckIsGivenUp(t *testing.T) {
 	}
 }
 
+// TestEachHostIsLookedAt holds that with many hosts at work a bounded number is looked at, and each in its turn.
+func TestEachHostIsLookedAt(t *testing.T) {
+	s := &SSH{}
+	var parts []Part
+	for i := range 1000 {
+		parts = append(parts, Part{Number: i + 1, Phase: Working, Tries: 1, Job: "x"})
+	}
+	if n := len(s.due(parts)); n != 1000 {
+		t.Errorf("a controller that begins looks at %d of 1000", n)
+	}
+	seen := map[int]int{}
+	for range 5 {
+		s.last = time.Now().Add(-20 * time.Second)
+		due := s.due(parts)
+		if len(due) < 190 || len(due) > 230 {
+			t.Errorf("after 20 s it looks at %d", len(due))
+		}
+		for n := range due {
+			seen[n]++
+		}
+	}
+	if len(seen) < 950 {
+		t.Errorf("in 100 s it has looked at %d of 1000", len(seen))
+	}
+	parts[500].Phase = Ended
+	s.last = time.Now()
+	if due := s.due(parts); !due[501] || len(due) > atATime+1 {
+		t.Errorf("one that has ended is looked at: %v; %d are", due[501], len(due))
+	}
+}
+
 func TestOtherRunIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	h := &hosts{dir: dir, rng: rand.New(rand.NewPCG(1, 2)), begun: map[int]int{}, jobs: map[int]*Seen{}}

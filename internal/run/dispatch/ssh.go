@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,6 +32,9 @@ type SSH struct {
 	Parts int
 	// Specs are the hosts, by the number of their part.
 	Specs map[int]env.Spec
+
+	last   time.Time         // when Look was called
+	looked map[int]time.Time // when each part's host was spoken to
 }
 
 // The scripts run with sh -c on the host, with the part's folder as $0. They are one line each, without backslashes and
@@ -61,6 +65,10 @@ const answerTime = 2 * time.Minute
 
 // atATime is how many hosts are spoken to at once.
 const atATime = 16
+
+// mostLooks is how many hosts are looked at in a second, on average: a connection costs the controller more than
+// everything else that it does. With a thousand at work, each is looked at every 100 s.
+const mostLooks = 10
 
 // folder is the part's folder on its host.
 func (s *SSH) folder(n int) string {
@@ -160,10 +168,15 @@ func (s *SSH) Look(ctx context.Context, parts []Part) (map[int]Seen, error) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	free := make(chan struct{}, atATime)
+	due := s.due(parts)
 	for i := range parts {
 		p := &parts[i]
 		if p.Tries == 0 && p.Job == "" {
 			continue // nobody has spoken to it yet
+		}
+		if !due[p.Number] {
+			seen[p.Number] = Seen{Phase: p.Phase, Detail: p.Detail, Job: p.Job}
+			continue
 		}
 		wg.Go(func() {
 			free <- struct{}{}
@@ -176,6 +189,35 @@ func (s *SSH) Look(ctx context.Context, parts []Part) (map[int]Seen, error) {
 	}
 	wg.Wait()
 	return seen, context.Cause(ctx)
+}
+
+// due are the parts whose hosts are spoken to now: those of which nothing is known, and of the others those that were
+// not looked at for the longest time.
+func (s *SSH) due(parts []Part) map[int]bool {
+	now := time.Now()
+	room := max(atATime, int(mostLooks*min(now.Sub(s.last), time.Hour).Seconds()))
+	s.last = now
+	if s.looked == nil {
+		s.looked = map[int]time.Time{}
+	}
+	due := map[int]bool{}
+	var known []int
+	for i := range parts {
+		switch p := &parts[i]; p.Phase {
+		case Waiting, Stuck, Working:
+			known = append(known, p.Number)
+		default:
+			due[p.Number] = true
+		}
+	}
+	slices.SortStableFunc(known, func(a, b int) int { return s.looked[a].Compare(s.looked[b]) })
+	for _, n := range known[:min(room, len(known))] {
+		due[n] = true
+	}
+	for n := range due {
+		s.looked[n] = now
+	}
+	return due
 }
 
 func (s *SSH) look(ctx context.Context, p *Part) Seen {
