@@ -1,0 +1,63 @@
+package cli_test
+
+import (
+	"strings"
+	"testing"
+
+	"tare/internal/record"
+)
+
+// Two environments offer the load on the nginx of a third: the report says so, and each trial's record has what both
+// did.
+func TestLoadFromTwoEnvironments(t *testing.T) {
+	l := newLab(t)
+	needRoot(t)
+	need(t, "nginx")
+	l.file("plan.yaml", `seed: 7
+trial: 400ms
+blocks: 6
+environments:
+  web: local
+  c1: local
+  c2: namespace?net=host
+workloads:
+  - { kind: http.load, rate: 200, from: c1*3+c2 }
+`)
+	o := l.do("run", "plan.yaml", "-o", "out")
+	if o.code != 0 {
+		t.Fatalf("exit code %d:\n%s%s", o.code, o.err, o.out)
+	}
+	if want := "was offered by 2 hosts (c1, c2)"; !strings.Contains(unwrapped(o.out), want) {
+		t.Errorf("the report does not say %q:\n%s", want, o.out)
+	}
+	good := 0
+	for _, tr := range l.trialsOf("out", "web") {
+		if tr.Error != nil {
+			if tr.Error.Kind != "load-apart" { // the machine is busy
+				t.Errorf("%+v", tr.Error)
+			}
+			continue
+		}
+		good++
+		if x := tr.Load; x == nil || len(x.Hosts) != 2 || x.Hosts[0].Work < 2*x.Hosts[1].Work ||
+			x.Hosts[0].Work+x.Hosts[1].Work != tr.Work {
+			t.Errorf("a trial has %+v", x)
+		}
+	}
+	if good == 0 {
+		t.Error("no trial counts")
+	}
+	for _, name := range []string{"c1", "c2"} {
+		if trials := l.trialsOf("out", name); len(trials) > 0 {
+			t.Errorf("%d trials were measured in %s", len(trials), name)
+		}
+	}
+	d := l.read("out")
+	if len(d.Cells) == 0 || d.Cells[0].Target != "web" || d.Cells[0].Verdict == record.Failed {
+		t.Errorf("the cells are %+v", d.Cells)
+	}
+	if o := l.do("verify", "out"); o.code != 0 {
+		t.Errorf("verify: exit code %d:\n%s%s", o.code, o.err, o.out)
+	}
+	l.gone("out")
+}
