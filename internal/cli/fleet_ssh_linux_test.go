@@ -13,7 +13,7 @@ import (
 )
 
 // TestFleetBySSH has hosts behind a real sshd run a plan: one cannot be reached, the controller is stopped and started,
-// and one part is killed in mid-run. Nothing stays behind on the hosts.
+// killed and started, and one part is killed in mid-run. Nothing stays behind on the hosts.
 func TestFleetBySSH(t *testing.T) {
 	l := newLab(t)
 	s := l.sshd()
@@ -66,6 +66,14 @@ workloads:
 			l.kill(k.pid, syscall.SIGKILL)
 		}
 	}
+	// The next one is killed once it has a result.
+	p = l.start(args...)
+	p.until("a result", func() bool {
+		found, _ := filepath.Glob(filepath.Join(l.dir, "nodes", "run", "part-*.tare"))
+		return len(found) > 0
+	})
+	l.kill(p.cmd.Process.Pid, syscall.SIGKILL)
+	p.end()
 	o := l.do(args...)
 	if o.code != 0 {
 		t.Fatalf("exit code %d:\n%s%s", o.code, o.err, o.out)
@@ -74,6 +82,9 @@ workloads:
 		if !strings.Contains(o.out, want) {
 			t.Errorf("no %q in:\n%s", want, o.out)
 		}
+	}
+	if strings.Contains(o.out, "refused") {
+		t.Errorf("a host was measured twice:\n%s", o.out)
 	}
 	if said := strings.Join(strings.Fields(o.err), " "); !strings.Contains(said, "failed gone") {
 		t.Errorf("no word of the host that cannot be reached:\n%s", o.err)

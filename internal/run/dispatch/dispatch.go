@@ -293,6 +293,10 @@ func (r *runner) step(ctx context.Context) (left int, err error) {
 			continue
 		}
 		if r.packed(p) {
+			// A controller was killed after it had fetched the result.
+			if e, ok := r.Engine.(interface{ Tidy(context.Context, Part) }); ok && p.Job != "" {
+				e.Tidy(ctx, *p)
+			}
 			r.set(p, Seen{Phase: Done, Job: p.Job})
 			continue
 		}

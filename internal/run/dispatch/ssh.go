@@ -278,5 +278,8 @@ func (s *SSH) fetch(ctx context.Context, p *Part, size int64) error {
 	return nil
 }
 
+// Tidy removes the folder of a part whose result is here.
+func (s *SSH) Tidy(ctx context.Context, p Part) { _, _ = s.say(ctx, p.Number, nil, removeScript) }
+
 // Drop implements Engine. The host does not answer; when it does again, a further call finds the part there.
 func (s *SSH) Drop(context.Context, Part) error { return nil }
