@@ -36,6 +36,13 @@ const (
 	DeviceReadBytes    = "device_read_bytes"    // asked of a block device
 	DeviceWrittenBytes = "device_written_bytes" // dirtied pages of files on a block device, and direct writes
 
+	// What all whole disks of the environment's system did, whoever asked: requests that they completed.
+	DiskReads         = "disk_reads"
+	DisksReadBytes    = "disks_read_bytes"
+	DiskWrites        = "disk_writes"
+	DisksWrittenBytes = "disks_written_bytes"
+	DiskFlushes       = "disk_flushes"
+
 	// What the processor counted in the trial's own thread, and in the processes that it started.
 	InstructionsUser   = "instructions_user"
 	InstructionsKernel = "instructions_kernel"

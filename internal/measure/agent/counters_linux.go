@@ -24,11 +24,12 @@ const mostThreads = 256
 func (c *counters) begin() {
 	from := wire.Now()
 	c.before = map[string]string{}
-	read(c.before, "stat")
-	read(c.before, "pressure/io")
-	read(c.before, "sys/kernel/task_delayacct")
+	read(c.before, "stat", short)
+	read(c.before, "diskstats", long)
+	read(c.before, "pressure/io", short)
+	read(c.before, "sys/kernel/task_delayacct", short)
 	c.tasks(c.before)
-	read(c.before, "self/io")
+	read(c.before, "self/io", short)
 	c.open(c.before)
 	c.took = wire.Now() - from
 }
@@ -37,24 +38,31 @@ func (c *counters) end() {
 	from := wire.Now()
 	c.after = map[string]string{}
 	c.close(c.after)
-	read(c.after, "self/io")
+	read(c.after, "self/io", short)
 	c.tasks(c.after)
-	read(c.after, "pressure/io")
-	read(c.after, "stat")
+	read(c.after, "pressure/io", short)
+	read(c.after, "diskstats", long)
+	read(c.after, "stat", short)
 	c.after["took"] = strconv.FormatInt(c.took+wire.Now()-from, 10)
 }
 
-func put(to map[string]string, name string, text []byte, err error) {
-	to[name] = string(text[:min(len(text), 200)])
+// Most files have what is needed at their beginning; that of the disks has a line of about 100 bytes for each.
+const (
+	short = 200
+	long  = 4000
+)
+
+func put(to map[string]string, name string, text []byte, most int, err error) {
+	to[name] = string(text[:min(len(text), most)])
 	if err != nil {
 		to[name] = "!" + err.Error()
 	}
 }
 
 // read keeps the beginning of a file, which has what is needed.
-func read(to map[string]string, name string) {
+func read(to map[string]string, name string, most int) {
 	text, err := os.ReadFile("/proc/" + name)
-	put(to, name, text, err)
+	put(to, name, text, most, err)
 }
 
 // tasks adds a line for each thread: its id, its schedstat, and where delays are accounted for, the ticks that it has

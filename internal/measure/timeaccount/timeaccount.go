@@ -46,6 +46,7 @@ func Of(in Input) *record.Account {
 	m.tasks()
 	m.system()
 	m.files()
+	m.disks()
 	m.processor()
 	m.rest()
 	if v, err := strconv.ParseInt(in.After["took"], 10, 64); err == nil && v > 0 && v < longest {
