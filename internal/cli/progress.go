@@ -62,6 +62,8 @@ func (l *lines) event(e schedule.Event) {
 		fmt.Fprintf(l.w, "%s  %s%s\n", at, e.Text, left(e.Left))
 	case schedule.BlockDone:
 		fmt.Fprintf(l.w, "%s  block %d of %s done%s\n", at, e.Block, e.Workload, left(e.Left))
+	case schedule.Screened:
+		fmt.Fprintf(l.w, "%s  %s %s%s\n", at, e.Workload, e.Text, left(e.Left))
 	case schedule.BlockLost:
 		fmt.Fprintf(l.w, "%s  block %d of %s discarded: %s\n", at, e.Block, e.Workload, e.Text)
 	case schedule.Looked:

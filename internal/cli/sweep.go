@@ -39,6 +39,9 @@ func (cmd *sweepCommand) command() *cobra.Command {
 		Long: `Make targets that differ from one in a single setting each, weigh them against it in turn, and rank the settings by
 what they change, with one error rate for all of them.
 
+Of more than five candidates, those that differ most after five blocks get the rest of the time; the error rate still
+holds for all of them.
+
 With -m the settings of that mount are tried, in one environment, else those of the environment. Settings that cannot
 move the workload are left out: a network card for work on files, for instance. --try has other settings and values.
 
@@ -87,6 +90,7 @@ func (cmd *sweepCommand) sweep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	cmd.screen(p)
 	ran := (&runCommand{app: cmd.app, flags: f}).measure(ctx, p)
 	if f.dryRun || ran != nil {
 		return ran
@@ -96,6 +100,21 @@ func (cmd *sweepCommand) sweep(ctx context.Context) error {
 		return err
 	}
 	return cmd.pair(ctx, best)
+}
+
+// goOn is how many settings of each workload get the rest of the time after the first blocks.
+const goOn = 4
+
+// screen has the plan screen its candidates where that saves something. Few blocks leave nothing to save.
+func (cmd *sweepCommand) screen(p *plan.Plan) {
+	if len(p.Targets) <= goOn+2 || p.MaxBlocks() <= 2*plan.ScreenBlocks {
+		return
+	}
+	p.Screen = goOn
+	if cmd.run.dryRun || !cmd.run.quiet {
+		fmt.Fprintf(cmd.err, "stages     %d blocks of all %d settings, then of the %d that move a workload most\n",
+			plan.ScreenBlocks, len(cmd.variants), goOn)
+	}
 }
 
 // derive finds the specs that differ in one setting.
@@ -274,6 +293,9 @@ func (cmd *sweepCommand) cells(r *verdict.Result, workload string, variants []en
 		case record.Different:
 			return 0
 		case record.Withheld, record.Failed:
+			return 3
+		}
+		if s.cell.Screened {
 			return 2
 		}
 		return 1
@@ -317,6 +339,10 @@ func effect(c *verdict.Cell) string {
 		return "failed"
 	case record.Withheld:
 		return "not ranked: the report says why"
+	}
+	if c.Screened {
+		return fmt.Sprintf("%s  of %s only: others move it more", unit.Number(c.Ratio.Center),
+			unit.Plural(c.Blocks, "block"))
 	}
 	return figure + "  not shown to differ"
 }

@@ -36,6 +36,10 @@ func (d *draft) chooseLooks(p *problems) {
 	}
 	sort.Ints(looks)
 	m := max(1, d.cells())
+	if d.Sessions > 1 && d.Screen > 0 {
+		p.add(d.screenAt, "candidates cannot be screened in a plan of %d sessions: each session is one unit of the "+
+			"verdict; leave screen out, or ask for one session", d.Sessions)
+	}
 	if d.Sessions > 1 {
 		// The session is the unit of the verdict: each gets the blocks of the first look, and there is one look, at the
 		// end. Where it was left to a run how often it opens the environments, its looks say how many blocks there are.

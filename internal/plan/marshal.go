@@ -49,6 +49,9 @@ func Marshal(p *Plan) []byte {
 	if p.Cards {
 		line("cards", "yes")
 	}
+	if p.Screen > 0 {
+		line("screen", strconv.Itoa(p.Screen))
+	}
 	b.WriteString("environments:\n")
 	for _, e := range p.Targets {
 		if e.Beside != "" {

@@ -67,6 +67,7 @@ type draft struct {
 	blocksAt, looksAt pos
 	sessionsAt        pos
 	mostAt            pos
+	screenAt          pos
 	envAt, againAt    map[string]pos
 	workAt            []pos
 	baselineAt        pos
@@ -151,6 +152,9 @@ func fields() []field {
 		{"missing", (*reader).missing, "skip leaves out the environments and mounts that this machine does not " +
 			"have; fail, the default, reports them as failed"},
 		{"cards", (*reader).cards, "yes tests how files behave in each mount, for its semantics card"},
+		{"screen", func(r *reader, d *draft, n *node) { d.Screen, d.screenAt = r.whole(n, 1, maxEnvironments), n.at },
+			fmt.Sprintf("after the first %d blocks of a workload only so many candidates go on: those that differ most",
+				ScreenBlocks)},
 		{"environments", (*reader).environments, "the environments to compare: a name and how to open each"},
 		{"beside", (*reader).beside, "neighbours: loads that run in other environments while trials are timed"},
 		{"workloads", (*reader).workloads, "the work to run in each"},

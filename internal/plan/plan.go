@@ -17,6 +17,9 @@ import (
 // Schema is the version of the plan file.
 const Schema = 1
 
+// ScreenBlocks is how many blocks of a workload all candidates get in a plan that screens them.
+const ScreenBlocks = 5
+
 // Mode is a named set of defaults for the length of a run.
 type Mode string
 
@@ -61,6 +64,10 @@ type Plan struct {
 
 	// Cards says whether files are tried out in every mount before the first trial, for its semantics card.
 	Cards bool `yaml:"cards,omitempty" json:"cards,omitempty"`
+
+	// Screen is how many candidates of a workload go on after its first ScreenBlocks blocks: those that differ most from
+	// all others. 0 means that all do.
+	Screen int `yaml:"screen,omitempty" json:"screen,omitempty"`
 
 	Targets   []Target    `yaml:"environments" json:"environments"`
 	Beside    []Neighbour `yaml:"beside,omitempty" json:"beside,omitempty"`
@@ -239,4 +246,4 @@ func (p *Plan) BlocksIn(sessions int) int {
 }
 
 // LeftOpen tells whether the run is still to find out how often it opens the environments.
-func (p *Plan) LeftOpen() bool { return p.Sessions < 2 && p.MostSessions > 1 }
+func (p *Plan) LeftOpen() bool { return p.Sessions < 2 && p.MostSessions > 1 && p.Screen == 0 }

@@ -169,3 +169,20 @@ func TestCardsAreAskedForAgain(t *testing.T) {
 		t.Errorf("written with %v, read with %v: %v", p.Cards, again, err)
 	}
 }
+
+// TestScreenStaysInThePlan: how many candidates go on decides the course of a run, so a bundle has it.
+func TestScreenStaysInThePlan(t *testing.T) {
+	const src = "screen: 4\nenvironments: {host: local, vm: qemu}\nworkloads: [cpu.prime]\n"
+	p := mustParse(t, src)
+	again, err := Unmarshal("plan.yaml", Marshal(p))
+	if err != nil || p.Screen != 4 || again.Screen != 4 {
+		t.Errorf("%d, then %d, %v", p.Screen, again.Screen, err)
+	}
+	for _, bad := range []string{"screen: 0\n", "screen: -1\n", "screen: 1000\n", "screen: many\n",
+		"sessions: 12\nscreen: 4\n"} {
+		if _, err := Parse("plan.yaml", []byte(bad+src[len("screen: 4\n"):]), tables()); err == nil ||
+			!strings.Contains(err.Error(), "plan.yaml:") {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}

@@ -120,6 +120,7 @@ func (cm *cellMaker) compareCell(w *plan.Workload, c *cellBuilder) {
 		cm.nothing(c)
 		return
 	}
+	c.Screened = cm.screened(c)
 	d := stats.Decide(bySession(c.d, c.judged), cm.options(c, c.Margin, margin))
 	if d.Verdict == record.Failed { // the centre lies among the blocks that hit a deadline
 		d.Verdict, d.Blocks = record.Inconclusive, len(c.judged)
@@ -274,6 +275,9 @@ func (cm *cellMaker) finish(c *cellBuilder) {
 	if c.decision != nil {
 		c.Ratio = cm.ratio(c.decision, c.withheld, c.incomparable)
 		c.ThisBoot = len(cm.index.sessions) < 2 && nearSame(&c.Ratio)
+		if c.Screened {
+			c.BlocksNeeded = 0 // it gets none
+		}
 		c.Nested = stats.Nest(bySession(c.d, c.keys))
 	}
 }

@@ -70,9 +70,9 @@ func Evaluate(in Input) *Result {
 	return r
 }
 
-// Settled tells whether all primary cells of a workload have a final verdict, and no group of it is kept from one by
-// its family alone, so that more blocks of it would change nothing that the plan asks for. A workload without cells, as
-// in a plan with the baseline alone, is settled.
+// Settled tells whether all primary cells of a workload that were not screened out have a final verdict, and no group of
+// it is kept from one by its family alone, so that more blocks of it would change nothing that the plan asks for. A
+// workload without cells, as in a plan with the baseline alone, is settled.
 func Settled(r *Result, workload string) bool {
 	for i := range r.Groups {
 		if gs := &r.Groups[i]; gs.Workload == workload && gs.notConfirmed() {
@@ -81,7 +81,8 @@ func Settled(r *Result, workload string) bool {
 	}
 	for i := range r.Cells {
 		c := &r.Cells[i]
-		if c.Workload == workload && c.Primary && (c.Verdict == record.Inconclusive || c.Verdict == "") {
+		if c.Workload == workload && c.Primary && !c.Screened &&
+			(c.Verdict == record.Inconclusive || c.Verdict == "") {
 			return false
 		}
 	}

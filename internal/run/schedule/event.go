@@ -27,6 +27,7 @@ const (
 	BlockDone     EventKind = "block"     // Workload completed Block
 	BlockLost     EventKind = "discarded" // Workload's Block was discarded by the rule in Text
 	Looked        EventKind = "look"      // Result holds the state of all cells
+	Screened      EventKind = "screened"  // Workload goes on in fewer targets, as Text says
 	Dropped       EventKind = "dropped"   // Target or a cell of it is given up; Failure says why
 )
 

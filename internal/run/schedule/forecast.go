@@ -59,10 +59,10 @@ type Forecast struct {
 func NewForecast(p *plan.Plan, kinds func(string) (*workload.Kind, bool)) Forecast {
 	f := Forecast{Targets: len(p.Targets), Workloads: len(p.Workloads), Sessions: p.Sessions, MinBlocks: p.Looks[0],
 		MaxBlocks: p.MaxBlocks()}
-	var perBlock time.Duration
+	var perBlock, later time.Duration // later: of a block after candidates were screened
 	for i := range p.Workloads {
 		w := &p.Workloads[i]
-		slots, beside := len(p.Bases(w)), 0 // the null controls
+		slots, beside, candidates := len(p.Bases(w)), 0, 0 // the null controls
 		for _, e := range p.Targets {
 			if !w.On(e.Name) {
 				continue
@@ -70,6 +70,7 @@ func NewForecast(p *plan.Plan, kinds func(string) (*workload.Kind, bool)) Foreca
 			slots++
 			if e.Name != p.Base(w) || len(p.Targets) > 1 && p.Alone(w) {
 				f.Cells++
+				candidates++
 			}
 			if e.Beside != "" {
 				beside++
@@ -81,6 +82,10 @@ func NewForecast(p *plan.Plan, kinds func(string) (*workload.Kind, bool)) Foreca
 			f.Long = append(f.Long, Block{w.Label, length})
 		}
 		perBlock += length
+		later += length
+		if p.Screen > 0 && candidates > p.Screen {
+			later -= time.Duration(candidates-p.Screen) * (trialLength(p, w) + assumedTrialOverhead)
+		}
 		if k, ok := kinds(w.Kind); ok && k.Space != nil {
 			// A cell's files live as long as the session, so they add up.
 			f.Disk += k.Space(w.Params)
@@ -94,9 +99,16 @@ func NewForecast(p *plan.Plan, kinds func(string) (*workload.Kind, bool)) Foreca
 	}
 	fixed := time.Duration(opened) * assumedOpen
 	// Calibration and warm-up cost about two blocks more.
-	f.FirstLook = time.Duration(p.Sessions) * (fixed + time.Duration(f.MinBlocks+2)*perBlock)
+	length := func(blocks int) time.Duration {
+		whole := blocks
+		if p.Screen > 0 {
+			whole = min(blocks, plan.ScreenBlocks)
+		}
+		return time.Duration(p.Sessions) *
+			(fixed + time.Duration(whole+2)*perBlock + time.Duration(blocks-whole)*later)
+	}
+	f.FirstLook, f.Most = length(f.MinBlocks), length(f.MaxBlocks)
 	f.Least = f.FirstLook
-	f.Most = time.Duration(p.Sessions) * (fixed + time.Duration(f.MaxBlocks+2)*perBlock)
 	if p.LeftOpen() {
 		f.MostSessions, f.SessionBlocks = p.MostSessions, p.BlocksIn(p.MostSessions)
 		// Nothing is calibrated twice.

@@ -16,8 +16,9 @@ type course struct {
 	failed map[string]bool // targets whose last trial of the workload failed
 	block  int             // the block that the last trial was in; 0: none since the warm-up
 	held   map[slotKey]bool
-	whole  bool // all that could take part in the block have
-	lost   bool // the block was discarded
+	before map[slotKey]bool // what the block before it held; nil: there was none
+	whole  bool             // all that could take part in the block have
+	lost   bool             // the block was discarded
 }
 
 // recount finds how far an interrupted run got in this session, so that a resumed one goes on after it.
@@ -51,6 +52,7 @@ func (p *progress) recount() {
 		default:
 			if t.Block != c.block {
 				p.count(w.Label, c, true)
+				c.before = c.held
 				c.block, c.held, c.lost = t.Block, map[slotKey]bool{}, false
 			}
 			c.held[slotKey{t.Target, t.Slot}] = true
@@ -70,6 +72,7 @@ func (p *progress) recount() {
 func (c *course) warmUp(t *record.Trial) {
 	if c.warm == nil || c.block > 0 || c.warm[t.Target] && c.warmed != t.Target {
 		c.warm, c.failed, c.block = map[string]bool{}, map[string]bool{}, 0
+		c.held, c.before = nil, nil
 	}
 	c.warm[t.Target], c.warmed = true, t.Target
 }
@@ -83,7 +86,12 @@ func (p *progress) count(label string, c *course, whole bool) {
 
 // complete tells whether all that could take part in a block have. What failed last may have been given up.
 func (p *progress) complete(w *plan.Workload, c *course, gone map[string]bool) bool {
+	// Once candidates are screened, whoever was in the block before goes on.
+	screened := p.plan.Screen > 0 && p.kept[w.Label] > plan.ScreenBlocks && c.before != nil
 	missing := func(target, slot string) bool {
+		if screened && !c.before[slotKey{target, slot}] {
+			return false
+		}
 		return w.On(target) && (c.warm == nil || c.warm[target]) && !c.held[slotKey{target, slot}] &&
 			!c.failed[target] && !gone[target]
 	}

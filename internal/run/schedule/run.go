@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"tare/internal/judge/verdict"
@@ -143,6 +144,7 @@ func (r *runner) runSession(ctx context.Context, session int) (err error) {
 	}
 	r.table.makeCells()
 	r.table.ready = map[string]bool{}
+	r.screen() // of a run that is resumed
 	for {
 		todo := r.forecast.affordable(r.forecast.unsettled())
 		if len(todo) == 0 {
@@ -174,7 +176,37 @@ func (r *runner) runSession(ctx context.Context, session int) (err error) {
 		if err := r.findSessions(); err != nil {
 			return err
 		}
+		r.screen()
 		r.look(todo)
+	}
+}
+
+// screen leaves the candidates that differ least out of the workloads that had their first blocks, where the plan says
+// so. Which go on follows from the trials, so a run that is resumed goes on with the same.
+func (r *runner) screen() {
+	if r.plan.Screen == 0 || r.plan.Sessions > 1 {
+		return
+	}
+	var res *verdict.Result
+	for i := range r.plan.Workloads {
+		w := &r.plan.Workloads[i]
+		if r.progress.kept[w.Label] < plan.ScreenBlocks || r.table.screened[w.Label] {
+			continue
+		}
+		if res == nil {
+			res = r.journal.evaluate()
+		}
+		r.table.screened[w.Label] = true
+		out := verdict.Screen(res, w.Label, r.plan.Screen)
+		for _, target := range out {
+			if c := r.table.cells[cellKey{w.Label, target}]; c != nil {
+				c.screened = true
+			}
+		}
+		if len(out) > 0 {
+			r.reporter.tell(Event{Kind: Screened, Workload: w.Label, Left: r.forecast.left(),
+				Text: "goes on without " + strings.Join(out, ", ") + ", which differ least"})
+		}
 	}
 }
 

@@ -14,6 +14,8 @@ type table struct {
 	targets map[string]*target
 	cells   map[cellKey]*cell
 	ready   map[string]bool // workloads whose work is frozen and warm-up done in this session
+	// screened are the workloads of this session whose candidates were screened.
+	screened map[string]bool
 }
 
 // target is an open environment in a run.
@@ -37,6 +39,7 @@ type cell struct {
 	known    bool          // something was done in the cell in this session
 	failures int           // consecutive
 	dead     *record.Failure
+	screened bool // others differ more, and it gets no more blocks
 }
 
 // seen takes the pace of a trial into account.
@@ -51,6 +54,7 @@ func (c *cell) seen(work, ns int64) {
 
 // makeCells makes the cells of the session. How long their trials take is not known yet.
 func (l *table) makeCells() {
+	l.screened = map[string]bool{}
 	for i := range l.plan.Workloads {
 		w := &l.plan.Workloads[i]
 		if w.Work == nil {
@@ -68,7 +72,7 @@ func (l *table) makeCells() {
 
 func (l *table) alive(w *plan.Workload, target string) bool {
 	t, c := l.targets[target], l.cells[cellKey{w.Label, target}]
-	return t != nil && t.dead == nil && c != nil && c.dead == nil
+	return t != nil && t.dead == nil && c != nil && c.dead == nil && !c.screened
 }
 
 // measurable tells whether the workload can still tell anything: its baseline and a candidate are alive.

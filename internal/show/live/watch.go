@@ -182,6 +182,8 @@ func (w *Watch) note(e schedule.Event) {
 		w.log("%s", e.Text)
 	case schedule.BlockLost:
 		w.log("block %d of %s is discarded: %s", e.Block, e.Workload, e.Text)
+	case schedule.Screened:
+		w.log("%s %s", e.Workload, e.Text)
 	case schedule.Dropped:
 		what := e.Target
 		if e.Workload != "" {
