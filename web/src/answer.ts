@@ -3,6 +3,7 @@ import { h, ticked } from "./dom";
 import { capital, interval, list, percent, plural, ratio } from "./format";
 import type { Cell, Finding, Family, Target } from "./data";
 import type { Model } from "./state";
+import { because } from "./why";
 import { marginText, ranked, signOf, signs, tried, unconfirmed, word, type Sign } from "./verdict";
 
 /** A sentence in parts. What all of a family share (base, over, cpu) is said once where there are many. */
@@ -96,10 +97,15 @@ export function answer(m: Model): HTMLElement {
     const shared = (part: (x: Sentence) => string) => (told.length >= many && told.every((x) => part(x) === part(told[0]!)) ? part(told[0]!) : undefined);
     const [base, over, cpu, doubt] = [shared((x) => x.base), shared((x) => x.over), shared((x) => x.cpu), shared((x) => x.doubt)];
     const once = told.length >= many ? `${base ?? ""}${over ?? ""}${cpu ?? ""}, ${m.run.scope}${doubt ? `; ${doubt}` : ""}`.replace(/^[ ,]+/, "") : "";
+    const reasons = m.rebasedNow ? [] : (m.data.result.why ?? []);
+    const reason = (target: string) => {
+      const text = because(reasons.filter((w) => w.target === target && inFamily.some((c) => c.workload === w.workload)), inFamily.filter((c) => c.target === target));
+      return text && h("span", { class: "reason" }, ` ${text}`);
+    };
     const items = said.map((x) => h("li", { class: `said ${x.sign}` },
       h("span", { class: "glyph", "aria-hidden": true }, signs[x.sign].glyph),
       h("p", {}, h("b", {}, x.target), x.figure && " costs ", x.figure && h("strong", {}, x.figure), x.range && [" ", h("span", { class: "range" }, x.range)],
-        base === undefined && x.base, over === undefined && x.over, x.rest, cpu === undefined && x.cpu, x.figure && !once && h("span", { class: "scope" }, `, ${m.run.scope}`), x.doubt && doubt === undefined && `; ${x.doubt}`, ".")));
+        base === undefined && x.base, over === undefined && x.over, x.rest, cpu === undefined && x.cpu, x.figure && !once && h("span", { class: "scope" }, `, ${m.run.scope}`), x.doubt && doubt === undefined && `; ${x.doubt}`, ".", x.figure && reason(x.target))));
     return h("div", { class: "family" }, h("h3", {}, capital(family)), h("div", {}, once && h("p", { class: "common" }, `${capital(once)}:`), h("ul", {}, items), idle.length > 0 && h("p", { class: "idle" }, `Not run in ${list(idle)}.`)));
   });
   const dead = unopened(m, candidates);

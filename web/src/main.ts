@@ -18,6 +18,7 @@ import { method, repeat, warnings } from "./method";
 import { paid } from "./paid";
 import { costModels, sizes } from "./sizes";
 import { Model } from "./state";
+import { why } from "./why";
 import { workloads } from "./workload";
 
 /** What the program and the page must agree on; internal/show/report/html_data.go has the same number. */
@@ -29,6 +30,7 @@ const parts: { make: (m: Model) => HTMLElement | null; again: boolean; title?: s
   { make: findings, again: false, title: "Attention" },
   { make: (m) => (m.data.result.cells.length ? controls(m) : null), again: false },
   { make: forest, again: true, title: "Ratios" },
+  { make: why, again: true, title: "Why" },
   { make: workloads, again: true, title: "Workloads" },
   { make: groups, again: true, title: "Parts" },
   { make: sizes, again: true, title: "Sizes" },

@@ -25,6 +25,11 @@ type Why struct {
 	// Parts are those of record.AccountParts that both sides measure; "other" has the remainder. Empty where the ratio
 	// cannot be taken apart.
 	Parts []Part `json:"parts"`
+	// Because is 1, for what the baseline takes, and what the parts add that are shown to differ, the largest first:
+	// figures that add up to the ratio. "" where no part is shown.
+	Because string `json:"because,omitempty"`
+	// Product is the ratio as a product of what the processors counted; nil where the ratio cannot be taken apart.
+	Product *Product `json:"product,omitempty"`
 	// Counts are the counts for each unit of work that are shown to differ.
 	Counts []Counted `json:"counts,omitempty"`
 	Unit   string    `json:"unit"` // of work: "read"
@@ -110,7 +115,8 @@ func (cm *cellMaker) takeApart(c *cellBuilder, pairs []accounted) Why {
 	names = slices.DeleteFunc(names, func(name string) bool { return w.Unmeasured[name] != "" })
 	cm.parts(&w, c, pairs, names)
 	cm.counts(&w, pairs)
-	w.Text = w.sentence()
+	w.Product = cm.product(&w, c, pairs)
+	w.Text, w.Because = w.sentence(), w.because()
 	return w
 }
 
@@ -234,6 +240,7 @@ var compared = []string{
 	record.InstructionsUser, record.InstructionsKernel, record.CyclesUser, record.CyclesKernel,
 	record.SwitchesVoluntary, record.SwitchesInvoluntary, record.FaultsMinor, record.FaultsMajor,
 	record.ReadBytes, record.WrittenBytes, record.DeviceReadBytes, record.DeviceWrittenBytes,
+	record.DiskReads, record.DisksReadBytes, record.DiskWrites, record.DisksWrittenBytes, record.DiskFlushes,
 }
 
 // counts keeps the counts for each unit of work whose difference has an interval that excludes 0, at the level of a

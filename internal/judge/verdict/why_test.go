@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -91,11 +92,82 @@ func TestWhyTakesARatioApart(t *testing.T) {
 			t.Errorf("%q is not in %q", want, vm.Text)
 		}
 	}
+	if !strings.HasPrefix(vm.Because, "1.50 = 1 + 0.") || !strings.Contains(vm.Because, " kernel") ||
+		strings.Contains(vm.Because, "user code") {
+		t.Error(vm.Because)
+	}
+	if box := whyOf(t, r, "box"); box.Because != "" {
+		t.Errorf("no part is shown, and it says %q", box.Because)
+	}
 	if c := vm.Counts; len(c) != 1 || c[0] != (Counted{record.SwitchesVoluntary, 1, 3}) {
 		t.Errorf("counts: %+v", c)
 	}
 	if box := whyOf(t, r, "box"); !strings.HasSuffix(box.Text, "; no part is shown to differ from host") {
 		t.Error(box.Text)
+	}
+}
+
+// TestBecauseAddsUp: 1 and the terms are the ratio, as it is told, whatever the parts are.
+func TestBecauseAddsUp(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 2000 {
+		w := Why{}
+		for i := range 1 + rng.IntN(5) {
+			p := Part{What: "part " + string(rune('a'+i)), Base: rng.Float64(), Shown: rng.IntN(3) > 0}
+			p.Candidate = p.Base * math.Exp(3*rng.NormFloat64())
+			w.Parts = append(w.Parts, p)
+		}
+		sum := 0.0
+		for _, p := range w.Parts {
+			sum += p.Base
+		}
+		for i := range w.Parts {
+			p := &w.Parts[i]
+			p.Base, p.Candidate = p.Base/sum, p.Candidate/sum
+			p.Extra = p.Candidate - p.Base
+			w.Ratio += p.Candidate
+		}
+		text := w.because()
+		if text == "" {
+			continue
+		}
+		left, right, ok := strings.Cut(text, " = ")
+		total, err := strconv.ParseFloat(left, 64)
+		if !ok || err != nil {
+			t.Fatal(text)
+		}
+		sign := 1.0
+		for word := range strings.FieldsSeq(right) {
+			switch v, err := strconv.ParseFloat(word, 64); {
+			case word == "+":
+				sign = 1
+			case word == "-":
+				sign = -1
+			case err == nil:
+				total -= sign * v
+			}
+		}
+		if math.Abs(total) > 1e-9 {
+			t.Fatalf("%s: off by %g; %+v", text, total, w.Parts)
+		}
+	}
+	shown := func(extras ...float64) string {
+		w := Why{Ratio: 1}
+		for i, x := range extras {
+			w.Ratio += x
+			w.Parts = append(w.Parts, Part{What: []string{"kernel", "user code", "waiting"}[i], Extra: x, Shown: i < 2})
+		}
+		return w.because()
+	}
+	for want, got := range map[string]string{
+		"3.37 = 1 + 1.63 kernel + 0.74 user code":                                  shown(1.63, 0.74),
+		"0.50 = 1 - 0.60 kernel + 0.06 user code + 0.04 parts not shown to differ": shown(-0.6, 0.06, 0.04),
+		"1.10 = 1 + 0.10 user code":                                                shown(0.001, 0.1),
+		"":                                                                         shown(0.001, 0.002, 0.2),
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
 

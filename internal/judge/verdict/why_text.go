@@ -56,14 +56,22 @@ func (w *Why) Digits() int {
 
 // Rounded are the parts of the candidate as they are told: rounded so that they add up to the rounded ratio.
 func (w *Why) Rounded() []float64 {
-	scale := math.Pow10(w.Digits())
-	out, order := make([]float64, len(w.Parts)), make([]int, len(w.Parts))
-	left := math.Round(w.Ratio * scale)
+	all := make([]float64, len(w.Parts))
 	for i, p := range w.Parts {
-		out[i], order[i] = math.Floor(p.Candidate*scale), i
+		all[i] = p.Candidate
+	}
+	return adding(all, w.Ratio, math.Pow10(w.Digits()))
+}
+
+// adding rounds values to whole parts of 1/scale so that they add up to their rounded sum.
+func adding(values []float64, sum, scale float64) []float64 {
+	out, order := make([]float64, len(values)), make([]int, len(values))
+	left := math.Round(sum * scale)
+	for i, v := range values {
+		out[i], order[i] = math.Floor(v*scale), i
 		left -= out[i]
 	}
-	rest := func(i int) float64 { return w.Parts[i].Candidate*scale - out[i] }
+	rest := func(i int) float64 { return values[i]*scale - out[i] }
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(rest(b), rest(a)) })
 	for _, i := range order {
 		if left < 1 {
@@ -76,6 +84,40 @@ func (w *Why) Rounded() []float64 {
 		out[i] /= scale
 	}
 	return out
+}
+
+// notShown names what the parts add together that are not shown to differ.
+const notShown = "parts not shown to differ"
+
+// because makes the sum of Because.
+func (w *Why) because() string {
+	whats, values, left := []string{}, []float64{}, w.Ratio-1
+	parts := slices.DeleteFunc(slices.Clone(w.Parts), func(p Part) bool { return !p.Shown })
+	slices.SortStableFunc(parts, func(a, b Part) int { return cmp.Compare(math.Abs(b.Extra), math.Abs(a.Extra)) })
+	for _, p := range parts {
+		whats, values, left = append(whats, p.What), append(values, p.Extra), left-p.Extra
+	}
+	whats, values = append(whats, notShown), append(values, left)
+	scale := math.Pow10(w.Digits())
+	// 1 and the ratio are rounded each, so the sum is what is between them.
+	told := adding(values, math.Round(w.Ratio*scale)/scale-1, scale)
+	text := func(v float64) string { return strconv.FormatFloat(math.Abs(v), 'f', w.Digits(), 64) }
+	sum, named := text(w.Ratio)+" = 1", false
+	for i, v := range told {
+		if text(v) == text(0) {
+			continue
+		}
+		sign := " + "
+		if v < 0 {
+			sign = " - "
+		}
+		sum += sign + text(v) + " " + whats[i]
+		named = named || i < len(parts)
+	}
+	if !named {
+		return ""
+	}
+	return sum
 }
 
 // Signed is a difference as it is told.

@@ -17,15 +17,15 @@ func TestPageInBrowser(t *testing.T) {
 	file := pageFile(t, pageModel())
 	p := c.Open(file, 1280, 900)
 	p.Until("the answer is there", `!!document.querySelector("#answer .said strong")`)
-	for _, id := range []string{"answer", "findings", "forest", "workloads", "groups", "sizes", "costs", "durability",
-		"cards", "disks", "facts", "warnings", "method", "repeat"} {
+	for _, id := range []string{"answer", "findings", "forest", "why", "workloads", "groups", "sizes", "costs",
+		"durability", "cards", "disks", "facts", "warnings", "method", "repeat"} {
 		if !chromium.Eval[bool](p, `!!document.querySelector("section#`+id+`") && document.getElementById("`+id+
 			`").innerText.length > 20`) {
 			t.Errorf("section %s is missing or empty", id)
 		}
 	}
 	order := chromium.Eval[string](p, `[...document.querySelectorAll("main > section")].map(s => s.id).join(" ")`)
-	if want := "answer findings forest workloads groups sizes costs paid durability cards disks facts warnings " +
+	if want := "answer findings forest why workloads groups sizes costs paid durability cards disks facts warnings " +
 		"method repeat"; order != want {
 		t.Errorf("sections stand in the order %s, want %s", order, want)
 	}
@@ -33,8 +33,8 @@ func TestPageInBrowser(t *testing.T) {
 		name string
 		test func(*testing.T, *chromium.Tab)
 	}{{"charts", testCharts}, {"filters", testFilters}, {"baseline", testBaseline}, {"keyboard", testKeyboard},
-		{"costs", testCosts}, {"groups", testGroups}, {"disks", testDisks}, {"flushes", testFlushes},
-		{"hover", testHover}, {"saving", testSaving},
+		{"costs", testCosts}, {"groups", testGroups}, {"why", testWhy}, {"disks", testDisks},
+		{"flushes", testFlushes}, {"hover", testHover}, {"saving", testSaving},
 		{"policy", func(t *testing.T, _ *chromium.Tab) { testPolicy(t, c, file) }}} {
 		t.Run(part.name, func(sub *testing.T) {
 			c.T = sub
@@ -52,7 +52,7 @@ func testCharts(t *testing.T, p *chromium.Tab) {
 	n := drawn(p, "figure.chart-frame")
 	for _, want := range []string{"forest-cpu", "forest-file system", "run-order-cpu.prime", "spread-cpu.prime",
 		"run-order-net.latency", "latency-net.latency", "curve-fs.randread", "heat-fs.matrix", "cost-fs.",
-		"cost-parts-", "disk-vm"} {
+		"cost-parts-", "why-", "disk-vm"} {
 		marks := chromium.Eval[int](p, `document.querySelector('figure[data-chart^="`+want+
 			`"] svg.chart')?.querySelectorAll("circle:not(.ring), path, rect, line").length ?? 0`)
 		if marks < 8 {
@@ -295,6 +295,7 @@ func TestPageLooks(t *testing.T) {
 		p.Until("the page is drawn", `!!document.querySelector("#answer .said")`)
 		chromium.Eval[any](p,
 			`document.querySelector('[data-workload="cpu.prime"]').open = true; document.querySelector('[data-workload="net.latency"]').open = true`)
+		drawn(p, "#why figure")
 		p.Shoot(look.name, true)
 		if wide := chromium.Eval[string](p,
 			`[...document.querySelectorAll("main *, header *")].filter(e => !e.closest(".scroll, pre, svg, .unseen") && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.tagName + "." + e.getAttribute("class") + " " + e.textContent.slice(0, 40)).slice(0, 5).join("\n")`); wide != "" {
@@ -328,7 +329,8 @@ func TestPageLooks(t *testing.T) {
 	p.Clean()
 }
 
-// contrast lists texts whose colour is less than 4.5 to 1 against the page's ground (WCAG 2.1, 1.4.3).
+// contrast lists texts whose colour is less than 4.5 to 1 against the page's ground, or the part of a bar that they stand
+// on (WCAG 2.1, 1.4.3).
 const contrast = `(() => {
 	const parse = c => { const m = /rgba?\(([\d.]+), ([\d.]+), ([\d.]+)/.exec(c); return m && m.slice(1).map(Number); };
 	const lum = c => { const [r, g, b] = c.map(v => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; }); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
@@ -338,7 +340,8 @@ const contrast = `(() => {
 		if (![...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()) || e.closest(".tip, .unseen, title, [data-chart^=heat]") || !e.checkVisibility()) continue;
 		const s = getComputedStyle(e), c = parse(e.namespaceURI.endsWith("svg") ? s.fill : s.color);
 		if (!c) continue;
-		const a = lum(c), ratio = (Math.max(a, ground) + 0.05) / (Math.min(a, ground) + 0.05);
+		const part = e.closest("g.segment")?.querySelector("rect"), under = part ? lum(parse(getComputedStyle(part).fill)) : ground;
+		const a = lum(c), ratio = (Math.max(a, under) + 0.05) / (Math.min(a, under) + 0.05);
 		if (ratio < 4.5) bad.add(e.tagName + "." + e.getAttribute("class") + " " + ratio.toFixed(2) + " " + e.textContent.slice(0, 30));
 	}
 	return [...bad].slice(0, 6).join("\n"); })()`

@@ -92,6 +92,60 @@ func testGroups(t *testing.T, p *chromium.Tab) {
 	p.Shoot("groups", false)
 }
 
+// testWhy holds that the bars add up to the ratios, that letters tell the parts apart, that the answer has the largest
+// part in a sum, and that what is not counted is said once.
+func testWhy(t *testing.T, p *chromium.Tab) {
+	chromium.Eval[any](p, `document.querySelector("#why figure").scrollIntoView({behavior: "instant"})`)
+	drawn(p, "#why figure")
+	const sums = `(() => { const f = document.querySelector('#why figure svg.chart'); const rows = new Map();
+		for (const r of f.querySelectorAll(".segment rect")) { const y = r.getAttribute("y"); rows.set(y, (rows.get(y) ?? 0) + Number(r.getAttribute("width"))); }
+		return [...rows.values()]; })()`
+	widths := chromium.Eval[[]float64](p, sums)
+	shown := chromium.Eval[[]string](p,
+		`[...document.querySelector("#why figure").querySelectorAll("svg.chart text.figures")].map(e => e.textContent)`)
+	if len(widths) != 4 || len(shown) != 4 || shown[0] != "1" {
+		t.Fatalf("bars of %v, told as %q", widths, shown)
+	}
+	for i, text := range shown {
+		var ratio float64
+		if _, err := fmt.Sscanf(strings.TrimSuffix(text, "×"), "%g", &ratio); err != nil ||
+			math.Abs(widths[i]/widths[0]/ratio-1) > 0.01 {
+			t.Errorf("a bar of %.1f pixels stands for %s, one of %.1f for 1", widths[i], text, widths[0])
+		}
+	}
+	const texts = `[...document.querySelectorAll("%s")].map(e => e.textContent).join("\n")`
+	letters := chromium.Eval[string](p, fmt.Sprintf(texts, "#why figure .key li"))
+	for _, want := range []string{"u user code", "k kernel", "p waiting for a processor", "d waiting for a disk",
+		"w waiting for something else"} {
+		if !strings.Contains(letters, want) {
+			t.Errorf("the key lacks %q: %s", want, letters)
+		}
+	}
+	if labels := chromium.Eval[string](p, fmt.Sprintf(texts, "#why .stage .segment text")); !strings.Contains(labels, "k 0.") || !strings.Contains(labels, "w ") {
+		t.Errorf("the parts carry no letters: %s", labels)
+	}
+	answer := text(p, "#answer .reason")
+	for _, want := range []string{" = 1 + ", "waiting for something else", "Most of the difference is "} {
+		if !strings.Contains(answer, want) {
+			t.Errorf("the answer does not say %q:\n%s", want, answer)
+		}
+	}
+	chromium.Eval[any](p, `document.querySelectorAll("#why details").forEach(d => d.open = true)`)
+	all := text(p, "#why")
+	if n := strings.Count(all, "vm: there is no counter of the processor"); n != 1 {
+		t.Errorf("what vm does not count is said %d times", n)
+	}
+	if !strings.Contains(all, "box as a product: ") || !strings.Contains(all, " instructions × ") {
+		t.Errorf("no product where both processors count:\n%s", all)
+	}
+	chromium.Eval[any](p, `document.querySelector("#why figure svg.chart").focus()`)
+	p.Press("Home")
+	if tip := text(p, "#why figure .tip"); !strings.Contains(tip, "host · user code") {
+		t.Errorf("the first part says %q", tip)
+	}
+	p.Shoot("why", false)
+}
+
 // testDisks holds that the picture of a disk shows every kind of cell in its proportion, and its jumps.
 func testDisks(t *testing.T, p *chromium.Tab) {
 	chromium.Eval[any](p, `document.querySelector("#disks figure").scrollIntoView({behavior: "instant"})`)

@@ -39,6 +39,8 @@ var saved = []savedChart{
 		color.RGBA{0x00, 0x20, 0x51, 0xff}},
 	{"cost-fs.", []string{"Time of one operation", "marks: measured", "vm:9p"}, color.RGBA{0x00, 0x9e, 0x73, 0xff}},
 	{"cost-parts-", []string{"Where the time goes", "each call", "each byte"}, color.RGBA{0xe6, 0x9f, 0x00, 0xff}},
+	{"why-", []string{"Where the time goes: ", "1 is what host takes", "k kernel", "vm:9p"},
+		color.RGBA{0xed, 0xa6, 0x3a, 0xff}},
 	{"disk-vm", []string{"vm, scratch, aged: What the image holds", "stored compressed", "reading in order jumps"},
 		color.RGBA{0xd5, 0x5e, 0x00, 0xff}},
 	{"disk-vm, scratch, aged-order", []string{"Where it lies in the file", "place on the guest's disk"},

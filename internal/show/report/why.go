@@ -27,6 +27,9 @@ var countTexts = map[string]string{
 	record.FaultsMinor: "minor page faults", record.FaultsMajor: "major page faults",
 	record.ReadBytes: "read by system calls", record.WrittenBytes: "written by system calls",
 	record.DeviceReadBytes: "read from a device", record.DeviceWrittenBytes: "written to a device",
+	record.DiskReads: "reads by the system's disks", record.DisksReadBytes: "read by the system's disks",
+	record.DiskWrites: "writes by the system's disks", record.DisksWrittenBytes: "written by the system's disks",
+	record.DiskFlushes: "flushes of the system's disks",
 }
 
 // whyLines takes each ratio apart, where the reader asked for that.
@@ -39,13 +42,20 @@ func (t *terminal) whyLines() []string {
 		return append([]string{""}, wrap("", "Why: no cell has both a ratio and accounts of its trials' time, "+
 			"which bundles of older tare do not have.", prose)...)
 	}
-	var lines []string
+	var lines, uncounted []string
 	for i := range t.Why {
 		w := &t.Why[i]
 		lines = append(lines, "")
 		lines = append(lines, wrap("", fmt.Sprintf("Why %s in %s: %s.", clean(w.Workload), clean(w.Target),
 			clean(w.Text)), prose)...)
 		lines = append(lines, whyTable(w)...)
+		switch p := w.Product; {
+		case p == nil:
+		case len(p.Factors) > 0:
+			lines = append(lines, wrap("  ", "as a product: "+clean(p.Text), prose)...)
+		case !slices.Contains(uncounted, clean(p.Text)):
+			uncounted = append(uncounted, clean(p.Text))
+		}
 		var rest []string
 		for _, c := range w.Counts {
 			if text := countedText(&c); text != "" {
@@ -63,6 +73,11 @@ func (t *terminal) whyLines() []string {
 			lines = append(lines, wrap("  ", "not measured: "+unmeasuredTexts[name]+" ("+clean(w.Unmeasured[name])+")",
 				prose)...)
 		}
+	}
+	if len(uncounted) > 0 { // said once: what a machine does not count it counts for no workload
+		lines = append(lines, "")
+		lines = append(lines, wrap("", "The ratios as products of instructions, cycles and clock are "+
+			strings.Join(uncounted, "; ")+".", prose)...)
 	}
 	return lines
 }

@@ -30,7 +30,11 @@ func TestWhyIsShownWhereItIsAskedFor(t *testing.T) {
 			{Name: record.FaultsMinor, Base: 1, Candidate: 1.01}},
 		Serving:    []verdict.Serving{{Name: "virtiofsd", Processors: 0.5}},
 		Unmeasured: map[string]string{record.DiskNS: "box: it is off"},
-	}, {Workload: "x", Target: "box", Baseline: "host", Text: "p99\x1b[2J is not the time of a unit of work"}}
+		Product: &verdict.Product{Text: "1.26 = 1.00 instructions x 1.26 waiting",
+			Factors: []verdict.Factor{{Name: "instructions", Ratio: 1}, {Name: "rest", Ratio: 1.26}}},
+	}, {Workload: "y", Target: "box", Baseline: "host", Product: &verdict.Product{Text: "unmeasurable: box: no PMU"}},
+		{Workload: "z", Target: "box", Baseline: "host", Product: &verdict.Product{Text: "unmeasurable: box: no PMU"}},
+		{Workload: "x", Target: "box", Baseline: "host", Text: "p99\x1b[2J is not the time of a unit of work"}}
 	out := string(render(t, Terminal, m))
 	for _, want := range []string{
 		"Why w in box: 1.26 = 0.31 user code + 0.95 waiting.\n",
@@ -40,6 +44,8 @@ func TestWhyIsShownWhereItIsAskedFor(t *testing.T) {
 		" 4.00 KiB and 8.00 KiB read by system calls\n",
 		"  processors of this machine busy for box: virtiofsd 0.50\n",
 		"  not measured: waiting for a disk (box: it is off)\n",
+		"  as a product: 1.26 = 1.00 instructions x 1.26 waiting\n",
+		"\nThe ratios as products of instructions, cycles and clock are unmeasurable: box: no PMU.\n",
 		"Why x in box: p99", " is not the time of a unit of work.\n",
 	} {
 		if !strings.Contains(out, want) {
@@ -48,6 +54,9 @@ func TestWhyIsShownWhereItIsAskedFor(t *testing.T) {
 	}
 	if strings.Contains(out, "\x1b") || strings.Contains(out, "page faults") {
 		t.Errorf("an escape, or a count that explains nothing:\n%s", out)
+	}
+	if n := strings.Count(out, "no PMU"); n != 1 {
+		t.Errorf("what is not counted is said %d times:\n%s", n, out)
 	}
 	m.Text.Width = 40
 	for line := range strings.Lines(string(render(t, Terminal, m))) {
