@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -22,8 +23,10 @@ import (
 	"tare/internal/run/schedule"
 	"tare/internal/run/supply"
 	"tare/internal/run/tracing"
+	"tare/internal/show/flame"
 	"tare/internal/show/report"
 	"tare/internal/suggest"
+	"tare/internal/sys/perf"
 	"tare/internal/unit"
 )
 
@@ -34,6 +37,7 @@ type whyCommand struct {
 	rounds       int
 	by           string
 	format, file string
+	flame        string
 	all, quiet   bool
 }
 
@@ -55,6 +59,9 @@ difference that was shown. The work is the bundle's, and nothing is written to t
 Tracing is by programs in the kernel (BPF; root), else by stopping the work at each call (ptrace), which tells no times.
 Of a virtual machine, only what serves it on this machine is seen. Linux only.
 
+--flame has further trials sampled by perf, which must be installed, and draws where both sides spend their time on
+processors: a differential flame graph.
+
     tare why out
     tare why out box
     tare why out 'box,fs.randread size=64MiB' --rounds 9`,
@@ -68,6 +75,8 @@ Of a virtual machine, only what serves it on this machine is seen. Linux only.
 	fl.StringVar(&cmd.by, "by", tracing.Auto, "how to trace: "+oneOf(tracing.Ways()))
 	fl.StringVar(&cmd.format, "format", "text", "text or json")
 	fl.StringVarP(&cmd.file, "out", "o", "", "write to this file; - is standard output [-]")
+	fl.StringVar(&cmd.flame, "flame", "",
+		"also write a differential flame graph to this file, as SVG; by perf, where it is installed")
 	fl.BoolVar(&cmd.all, "all", false, "show every call, not only those that differ most")
 	fl.BoolVarP(&cmd.quiet, "quiet", "q", false, "no progress; only the result")
 	return c
@@ -102,6 +111,13 @@ func (cmd *whyCommand) why(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	var sampler *perf.Recorder
+	if cmd.flame != "" {
+		if sampler, err = perf.Open(ctx); err != nil {
+			return usageError{fmt.Errorf("--flame: %w", err)}
+		}
+		defer sampler.Close()
+	}
 	tracer, err := tracing.Open(ctx, cmd.by)
 	if err != nil {
 		return fmt.Errorf("system calls cannot be traced here: %w", err)
@@ -113,7 +129,7 @@ func (cmd *whyCommand) why(ctx context.Context, args []string) error {
 			fmt.Fprintf(cmd.err, "           %s\n", printableLine(note))
 		}
 	}
-	in, err := cmd.trace(ctx, p, cell, tracer)
+	in, res, err := cmd.trace(ctx, p, cell, tracer, sampler)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		fmt.Fprintln(cmd.err, "tare: stopped before the end; of trials that are traced nothing is kept")
@@ -121,7 +137,42 @@ func (cmd *whyCommand) why(ctx context.Context, args []string) error {
 	case err != nil:
 		return err
 	}
-	return cmd.tellWhy(calldiff.Explain(in))
+	if err := cmd.tellWhy(calldiff.Explain(in)); err != nil || cmd.flame == "" {
+		return err
+	}
+	return cmd.draw(in, res)
+}
+
+// draw writes the flame graph.
+func (cmd *whyCommand) draw(in *calldiff.Input, res *schedule.AgainResult) error {
+	for _, target := range []string{in.Baseline.Name, in.Target.Name} {
+		if why := res.Unsampled[target]; why != "" {
+			return fmt.Errorf("there is no flame graph, because %s could not be sampled: %s", target, printableLine(why))
+		}
+	}
+	p := &flame.Picture{Title: fmt.Sprintf("%s in %s against %s", in.Workload, in.Target.Name, in.Baseline.Name),
+		Unit: in.Unit, Base: sampledSide(res, in.Baseline.Name), Side: sampledSide(res, in.Target.Name)}
+	switch err := writeWhole(cmd.flame, func(w io.Writer) error { return flame.SVG(w, p) }); {
+	case errors.Is(err, flame.ErrNothing):
+		return errors.New("there is no flame graph, because a side was hardly on a processor: perf took no sample of it")
+	case err != nil:
+		return err
+	}
+	if !cmd.quiet {
+		fmt.Fprintf(cmd.err, "flame      %s\n", printableLine(cmd.flame))
+	}
+	return nil
+}
+
+// sampledSide are the trials of a target that were sampled.
+func sampledSide(res *schedule.AgainResult, target string) flame.Side {
+	s := flame.Side{Name: target, Inside: res.Inside[target]}
+	for i := range res.Trials {
+		if t := &res.Trials[i]; t.Target == target && t.Sampled {
+			s.Rounds = append(s.Rounds, flame.Round{Profile: t.Profile, Work: t.Record.Work})
+		}
+	}
+	return s
 }
 
 // tellWhy writes the explanation.
@@ -236,36 +287,39 @@ func (cmd *whyCommand) planFor(ctx context.Context, b *loaded, c *verdict.Cell) 
 }
 
 // trace repeats the trials.
-func (cmd *whyCommand) trace(ctx context.Context, p *plan.Plan, c *verdict.Cell,
-	tracer *tracing.Tracer) (*calldiff.Input, error) {
+func (cmd *whyCommand) trace(ctx context.Context, p *plan.Plan, c *verdict.Cell, tracer *tracing.Tracer,
+	sampler *perf.Recorder) (*calldiff.Input, *schedule.AgainResult, error) {
 	x := &execution{app: cmd.app, plan: p, runID: newRunID(), flags: &runFlags{quiet: true}}
 	var res *schedule.AgainResult
 	began := time.Now()
+	again := schedule.Again{Workload: c.Workload, Target: c.Target, Baseline: c.Baseline, Rounds: cmd.rounds,
+		Tracer: tracer, Begins: func(round int) {
+			if !cmd.quiet {
+				fmt.Fprintf(cmd.err, "round      %d of %d, after %s\n", round, cmd.rounds, seconds(time.Since(began)))
+			}
+		}}
+	if sampler != nil { // a nil in an interface would be none
+		again.Profiler = sampler
+	}
 	err := x.equip(ctx, func(config schedule.Config) (err error) {
-		res, err = schedule.RunAgain(ctx, config, schedule.Again{Workload: c.Workload, Target: c.Target,
-			Baseline: c.Baseline, Rounds: cmd.rounds, Tracer: tracer, Begins: func(round int) {
-				if !cmd.quiet {
-					fmt.Fprintf(cmd.err, "round      %d of %d, after %s\n", round, cmd.rounds,
-						seconds(time.Since(began)))
-				}
-			}})
+		res, err = schedule.RunAgain(ctx, config, again)
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	in := &calldiff.Input{Workload: c.Workload, Kind: c.Kind, Unit: "unit of work", Ratio: c.Ratio.Center,
 		Way: tracer.Way, Lost: tracer.Lost, Baseline: sideOf(res, c.Baseline), Target: sideOf(res, c.Target)}
 	if k, ok := cmd.kind(c.Kind); ok && k.WorkUnit != "" {
 		in.Unit = k.WorkUnit
 	}
-	return in, nil
+	return in, res, nil
 }
 
 func sideOf(res *schedule.AgainResult, target string) calldiff.Side {
 	s := calldiff.Side{Name: target, Inside: res.Inside[target], Serving: res.Serving[target], Lost: res.Lost[target]}
 	for i := range res.Trials {
-		if t := &res.Trials[i]; t.Target == target {
+		if t := &res.Trials[i]; t.Target == target && !t.Sampled {
 			s.Trials = append(s.Trials, calldiff.Trial{Round: t.Round, Work: t.Record.Work, ElapsedNS: t.Record.AgentNS,
 				Trace: t.Trace})
 		}

@@ -9,6 +9,7 @@ import (
 	"tare/internal/plan"
 	"tare/internal/record"
 	"tare/internal/run/tracing"
+	"tare/internal/sys/perf"
 	"tare/internal/sys/proc"
 	"tare/internal/sys/trace"
 )
@@ -20,7 +21,16 @@ type Again struct {
 	Target, Baseline string
 	Rounds           int // how often; in each round each side has a trial that is traced and one that is not
 	Tracer           *tracing.Tracer
+	Profiler         Profiler        // nil: nothing is sampled
 	Begins           func(round int) // nil: nobody is told
+}
+
+// Profiler samples where processes are on processors; *perf.Recorder implements it.
+type Profiler interface {
+	// Start begins to sample processes, with all that they start from now on.
+	Start(pids []int) error
+	// Stop ends that, and returns the samples from one time to another, by perf.Now.
+	Stop(from, to int64) (*perf.Profile, error)
 }
 
 // AgainTrial is one of them.
@@ -29,6 +39,9 @@ type AgainTrial struct {
 	Target string
 	Record record.Trial
 	Trace  *trace.Trace // nil: it was not traced, or cannot be
+	// Sampled says that it was done for Profile only, which is nil if it could not be sampled.
+	Sampled bool
+	Profile *perf.Profile
 }
 
 // AgainResult is what came of it.
@@ -41,6 +54,8 @@ type AgainResult struct {
 	Inside map[string]bool
 	// Lost has, by target, why it could not be traced at all.
 	Lost map[string]string
+	// Unsampled has, by target, why trials could not be sampled.
+	Unsampled map[string]string
 }
 
 // RunAgain opens the plan's environments and repeats the trials, in a random order within each round. Nothing is kept
@@ -66,7 +81,8 @@ func RunAgain(ctx context.Context, c Config, a Again) (res *AgainResult, err err
 		return nil, err
 	}
 	x := &again{Again: a, runner: r, w: w, run: c.Header.ID, agents: map[string]int{}, res: &AgainResult{
-		Serving: map[string][]string{}, Inside: map[string]bool{}, Lost: map[string]string{}}}
+		Serving: map[string][]string{}, Inside: map[string]bool{}, Lost: map[string]string{},
+		Unsampled: map[string]string{}}}
 	return x.res, x.carryOut(ctx)
 }
 
@@ -100,12 +116,18 @@ func (x *again) carryOut(ctx context.Context) error {
 		}
 		type turn struct {
 			target string
-			traced bool
+			does   func(ctx context.Context, round int, target string) error
 		}
-		turns := []turn{{sides[0], false}, {sides[0], true}, {sides[1], false}, {sides[1], true}}
+		var turns []turn
+		for _, side := range sides {
+			turns = append(turns, turn{side, x.plain}, turn{side, x.traced})
+			if x.Profiler != nil {
+				turns = append(turns, turn{side, x.sampled})
+			}
+		}
 		x.rng.Shuffle(len(turns), func(i, j int) { turns[i], turns[j] = turns[j], turns[i] })
 		for _, t := range turns {
-			if err := x.once(ctx, round, t.target, t.traced); err != nil {
+			if err := t.does(ctx, round, t.target); err != nil {
 				return err
 			}
 		}
@@ -153,6 +175,52 @@ func (x *again) trial(ctx context.Context, target string) (*record.Trial, error)
 		return nil, fmt.Errorf("%s did not do its trial", target)
 	}
 	return &x.journal.trials[len(x.journal.trials)-1], nil
+}
+
+func (x *again) plain(ctx context.Context, round int, target string) error {
+	return x.once(ctx, round, target, false)
+}
+
+func (x *again) traced(ctx context.Context, round int, target string) error {
+	return x.once(ctx, round, target, true)
+}
+
+// sampled does a trial while the processes of its target are sampled. That it cannot be sampled ends nothing.
+func (x *again) sampled(ctx context.Context, round int, target string) error {
+	pids := x.serving(target)
+	if agent := x.agents[target]; agent > 0 {
+		pids = proc.Family(agent)
+	}
+	if len(pids) == 0 {
+		x.res.Unsampled[target] = "the processes that work there are not on this machine"
+		return nil
+	}
+	if err := x.Profiler.Start(pids); err != nil {
+		x.res.Unsampled[target] = err.Error()
+		return nil
+	}
+	var begun, ended int64
+	x.trials.mark = func(begins bool) {
+		if begins {
+			begun = perf.Now()
+		} else {
+			ended = perf.Now()
+		}
+	}
+	t, err := x.trial(ctx, target)
+	x.trials.mark = nil
+	profile, failed := x.Profiler.Stop(begun, ended)
+	switch {
+	case err != nil:
+		return err
+	case t.Error != nil:
+		return fmt.Errorf("%s in %s: %w", x.w.Label, target, t.Error)
+	case failed != nil:
+		x.res.Unsampled[target] = failed.Error()
+	}
+	x.res.Trials = append(x.res.Trials, AgainTrial{Round: round, Target: target, Record: *t, Sampled: true,
+		Profile: profile})
+	return nil
 }
 
 // once does a trial of a round.

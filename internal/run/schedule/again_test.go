@@ -7,6 +7,7 @@ import (
 	"tare/internal/judge/verdict"
 	"tare/internal/measure/workload"
 	"tare/internal/run/tracing"
+	"tare/internal/sys/perf"
 )
 
 // TestAgainWithoutAProcessHere repeats trials in targets whose processes are nowhere on this machine: they are done in
@@ -42,6 +43,14 @@ func TestAgainWithoutAProcessHere(t *testing.T) {
 			t.Errorf("%s was opened %d times and closed %d times", name, w.opens[name], w.closed[name])
 		}
 	}
+	if len(res.Unsampled) > 0 {
+		t.Errorf("nobody asked for samples: %v", res.Unsampled)
+	}
+	res, err = RunAgain(t.Context(), Config{Plan: p, Kinds: kinds, Opener: w}, Again{Workload: p.Workloads[0].Label,
+		Target: "vm", Baseline: "host", Rounds: 1, Tracer: &tracing.Tracer{Way: tracing.Ptrace}, Profiler: nobody{}})
+	if err != nil || res.Unsampled["vm"] == "" || len(res.Trials) != 2 {
+		t.Errorf("%+v, %v", res, err)
+	}
 	w.fails["vm"] = true
 	if _, err := RunAgain(t.Context(), Config{Plan: p, Kinds: kinds, Opener: w}, Again{
 		Workload: p.Workloads[0].Label, Target: "vm", Baseline: "host", Rounds: 1}); err == nil {
@@ -52,3 +61,9 @@ func TestAgainWithoutAProcessHere(t *testing.T) {
 		t.Error("a workload that the plan has not was explained")
 	}
 }
+
+// nobody is a profiler that is never asked.
+type nobody struct{}
+
+func (nobody) Start([]int) error                        { panic("it was asked") }
+func (nobody) Stop(int64, int64) (*perf.Profile, error) { panic("it was asked") }
