@@ -38,7 +38,10 @@ export function adding(values: number[], places: number): number[] {
 
 /** A sum of the program's, with the sign that people use. */
 const typeset = (sum: string): string => sum.replace(/ - /g, " − ");
-const signed = (v: number, places: number): string => `${v > 0 ? "+" : v < 0 ? "−" : ""}${Math.abs(v).toFixed(places)}`;
+const signed = (v: number, places: number): string => {
+  const text = Math.abs(v).toFixed(places);
+  return `${Number(text) === 0 ? "" : v > 0 ? "+" : "−"}${text}`;
+};
 
 /** The part that makes most of a difference, of those that are shown. */
 const largest = (w: Why): Part | undefined => w.parts.filter((p) => p.shown).sort((a, b) => Math.abs(b.extra) - Math.abs(a.extra))[0];
