@@ -242,8 +242,8 @@ func (x *explanation) course() {
 		x.at(2, "First, files are tried out in every mount, for its semantics card.")
 	}
 	if p.Screen > 0 {
-		x.at(2, fmt.Sprintf("After the first %d blocks of a workload only %d of its candidates go on: those that differ "+
-			"most.", plan.ScreenBlocks, p.Screen))
+		x.at(2, fmt.Sprintf("After the first %d blocks of a workload only %d of its candidates go on: those that "+
+			"differ most.", plan.ScreenBlocks, p.Screen))
 	}
 	frozen, own := 0, 0
 	for i := range p.Workloads {

@@ -147,14 +147,16 @@ func (cmd *whyCommand) why(ctx context.Context, args []string) error {
 func (cmd *whyCommand) draw(in *calldiff.Input, res *schedule.AgainResult) error {
 	for _, target := range []string{in.Baseline.Name, in.Target.Name} {
 		if why := res.Unsampled[target]; why != "" {
-			return fmt.Errorf("there is no flame graph, because %s could not be sampled: %s", target, printableLine(why))
+			return fmt.Errorf("there is no flame graph, because %s could not be sampled: %s", target,
+				printableLine(why))
 		}
 	}
 	p := &flame.Picture{Title: fmt.Sprintf("%s in %s against %s", in.Workload, in.Target.Name, in.Baseline.Name),
 		Unit: in.Unit, Base: sampledSide(res, in.Baseline.Name), Side: sampledSide(res, in.Target.Name)}
 	switch err := writeWhole(cmd.flame, func(w io.Writer) error { return flame.SVG(w, p) }); {
 	case errors.Is(err, flame.ErrNothing):
-		return errors.New("there is no flame graph, because a side was hardly on a processor: perf took no sample of it")
+		return errors.New("there is no flame graph, because a side was hardly on a processor: perf took no sample " +
+			"of it")
 	case err != nil:
 		return err
 	}

@@ -65,8 +65,8 @@ type Plan struct {
 	// Cards says whether files are tried out in every mount before the first trial, for its semantics card.
 	Cards bool `yaml:"cards,omitempty" json:"cards,omitempty"`
 
-	// Screen is how many candidates of a workload go on after its first ScreenBlocks blocks: those that differ most from
-	// all others. 0 means that all do.
+	// Screen is how many candidates of a workload go on after its first ScreenBlocks blocks: those that differ most
+	// from all others. 0 means that all do.
 	Screen int `yaml:"screen,omitempty" json:"screen,omitempty"`
 
 	Targets   []Target    `yaml:"environments" json:"environments"`

@@ -38,7 +38,8 @@ func (dt *doubter) doubt(c *cellBuilder) {
 	if c.Screened {
 		c.warn("screened", fmt.Sprintf("it got no more than %s, because other candidates differed more by then",
 			unit.Plural(len(c.judged), "block")), "to know it better, compare fewer candidates")
-	} else if d := c.decision; !d.HasInterval() && d.Units < stats.MinBlocks(1, dt.alpha) && len(c.judged) == len(c.keys) {
+	} else if d := c.decision; !d.HasInterval() && d.Units < stats.MinBlocks(1, dt.alpha) &&
+		len(c.judged) == len(c.keys) {
 		c.warn("few-blocks", fmt.Sprintf("%d %s are too few for an interval at the level %.3g", c.decision.Units,
 			unitsText(c.decision), 1-dt.alpha),
 			fmt.Sprintf("allow at least %d", stats.MinBlocks(1, dt.alpha)))

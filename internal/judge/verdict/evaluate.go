@@ -70,8 +70,8 @@ func Evaluate(in Input) *Result {
 	return r
 }
 
-// Settled tells whether all primary cells of a workload that were not screened out have a final verdict, and no group of
-// it is kept from one by its family alone, so that more blocks of it would change nothing that the plan asks for. A
+// Settled tells whether all primary cells of a workload that were not screened out have a final verdict, and no group
+// of it is kept from one by its family alone, so that more blocks of it would change nothing that the plan asks for. A
 // workload without cells, as in a plan with the baseline alone, is settled.
 func Settled(r *Result, workload string) bool {
 	for i := range r.Groups {

@@ -132,7 +132,8 @@ type Cell struct {
 	Tails          []Tail           `json:"tails,omitempty"`  // of a primary cell with a verdict
 	// ThisBoot says that the verdict is of one boot and so near to "the same" that another boot may say otherwise.
 	ThisBoot bool `json:"this_boot,omitempty"`
-	// Screened says that the plan let other candidates go on, which differed more, and that this one got no more blocks.
+	// Screened says that the plan let other candidates go on, which differed more, and that this one got no more
+	// blocks.
 	Screened bool `json:"screened,omitempty"`
 	// Nested says what the ratio differs by from block to block and from boot to boot. It is for other packages; no
 	// report has it.

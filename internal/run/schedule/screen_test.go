@@ -86,8 +86,8 @@ func TestSimulatedSweep(t *testing.T) {
 			right++
 		} else {
 			c := cellOf(r, "one", planted)
-			t.Logf("seed %d: %s is shown first; %s: %+v, margin %.3f, screened %v, %v", seed, name, planted, c.Ratio, c.Margin,
-				c.Screened, c.Warnings)
+			t.Logf("seed %d: %s is shown first; %s: %+v, margin %.3f, screened %v, %v", seed, name, planted, c.Ratio,
+				c.Margin, c.Screened, c.Warnings)
 		}
 		screened += len(w.calls)
 		if seed%10 == 0 {

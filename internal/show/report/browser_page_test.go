@@ -329,8 +329,8 @@ func TestPageLooks(t *testing.T) {
 	p.Clean()
 }
 
-// contrast lists texts whose colour is less than 4.5 to 1 against the page's ground, or the part of a bar that they stand
-// on (WCAG 2.1, 1.4.3).
+// contrast lists texts whose colour is less than 4.5 to 1 against the page's ground, or the part of a bar that they
+// stand on (WCAG 2.1, 1.4.3).
 const contrast = `(() => {
 	const parse = c => { const m = /rgba?\(([\d.]+), ([\d.]+), ([\d.]+)/.exec(c); return m && m.slice(1).map(Number); };
 	const lum = c => { const [r, g, b] = c.map(v => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; }); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };

@@ -121,7 +121,8 @@ func testWhy(t *testing.T, p *chromium.Tab) {
 			t.Errorf("the key lacks %q: %s", want, letters)
 		}
 	}
-	if labels := chromium.Eval[string](p, fmt.Sprintf(texts, "#why .stage .segment text")); !strings.Contains(labels, "k 0.") || !strings.Contains(labels, "w ") {
+	labels := chromium.Eval[string](p, fmt.Sprintf(texts, "#why .stage .segment text"))
+	if !strings.Contains(labels, "k 0.") || !strings.Contains(labels, "w ") {
 		t.Errorf("the parts carry no letters: %s", labels)
 	}
 	answer := text(p, "#answer .reason")

@@ -243,8 +243,8 @@ func addPageTrials(in *verdict.Input) {
 		Discarded: "steal above 10 %"})
 }
 
-// pageAccount says where the time of a trial went: in vm more of it in the kernel, in vm:9p most of it waiting. Only the
-// processors of host and box count.
+// pageAccount says where the time of a trial went: in vm more of it in the kernel, in vm:9p most of it waiting. Only
+// the processors of host and box count.
 func pageAccount(t *record.Trial) *record.Account {
 	parts := map[string][5]float64{"vm": {0.4, 0.5, 0.02, 0, 0.08}, "vm:9p": {0.1, 0.2, 0.02, 0.08, 0.6}}
 	of, ok := parts[t.Target]

@@ -122,8 +122,8 @@ func Parse(r io.Reader, from, to int64) (*Profile, error) {
 		p.Stacks = append(p.Stacks, Stack{Frames: f, Count: counts[k]})
 	}
 	slices.SortFunc(p.Stacks, func(a, b Stack) int {
-		return cmp.Or(slices.CompareFunc(a.Frames, b.Frames, func(x, y Frame) int { return cmp.Compare(x.Name, y.Name) }),
-			cmp.Compare(a.Count, b.Count))
+		byName := func(x, y Frame) int { return cmp.Compare(x.Name, y.Name) }
+		return cmp.Or(slices.CompareFunc(a.Frames, b.Frames, byName), cmp.Compare(a.Count, b.Count))
 	})
 	return p, nil
 }

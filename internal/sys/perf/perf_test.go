@@ -46,8 +46,8 @@ func TestParse(t *testing.T) {
 		got[names(s)] = s.Count
 	}
 	want := map[string]int64{
-		"[dash];__read;entry_SYSCALL_64_after_hwframe;do_syscall_64": 2, "operator() (std::a (b));[kernel]": 1, "main": 1,
-		"[unknown]": 1}
+		"[dash];__read;entry_SYSCALL_64_after_hwframe;do_syscall_64": 2, "operator() (std::a (b));[kernel]": 1,
+		"main": 1, "[unknown]": 1}
 	if !reflect.DeepEqual(got, want) || p.Samples != 5 || p.Cut {
 		t.Errorf("%v, %d samples, cut %v", got, p.Samples, p.Cut)
 	}
