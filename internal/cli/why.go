@@ -20,13 +20,13 @@ import (
 	"tare/internal/measure/workload"
 	"tare/internal/plan"
 	"tare/internal/record"
+	"tare/internal/run/perf"
 	"tare/internal/run/schedule"
 	"tare/internal/run/supply"
 	"tare/internal/run/tracing"
 	"tare/internal/show/flame"
 	"tare/internal/show/report"
 	"tare/internal/suggest"
-	"tare/internal/sys/perf"
 	"tare/internal/unit"
 )
 

@@ -46,8 +46,8 @@ func TestDisks(t *testing.T) {
 		return b.String()
 	}
 	for name, c := range map[string]struct{ before, after, reads, flushes string }{
-		"an old kernel":   {old(1), old(2), "", "this kernel does not count"},
-		"cannot be read":  {"!open /proc/diskstats: permission denied", "", "diskstats: perm", "diskstats: perm"},
+		"an old kernel":  {old(1), old(2), "", "this kernel does not count"},
+		"cannot be read": {"!open /proc/diskstats: permission denied", "", "diskstats: perm", "diskstats: perm"},
 		"no disks": {"7 0 loop0 1 1 1 1 1 1 1 1 1 1 1\n", "7 0 loop0 1 1 1 1 1 1 1 1 1 1 1\n", "no whole",
 			"no whole"},
 		"goes backwards":  {stats(5, 5, 5), stats(4, 4, 4), "its counter went", "its counter went"},

@@ -8,8 +8,8 @@ import (
 
 	"tare/internal/plan"
 	"tare/internal/record"
+	"tare/internal/run/perf"
 	"tare/internal/run/tracing"
-	"tare/internal/sys/perf"
 	"tare/internal/sys/proc"
 	"tare/internal/sys/trace"
 )

@@ -6,8 +6,8 @@ import (
 
 	"tare/internal/judge/verdict"
 	"tare/internal/measure/workload"
+	"tare/internal/run/perf"
 	"tare/internal/run/tracing"
-	"tare/internal/sys/perf"
 )
 
 // TestAgainWithoutAProcessHere repeats trials in targets whose processes are nowhere on this machine: they are done in

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"tare/internal/sys/perf"
+	"tare/internal/run/perf"
 )
 
 // Round are the samples of a trial, and how much work they are of.

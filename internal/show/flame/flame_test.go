@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"tare/internal/run/perf"
 	"tare/internal/show/report/chromium"
-	"tare/internal/sys/perf"
 )
 
 func stack(count int64, names ...string) perf.Stack {
