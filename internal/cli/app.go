@@ -150,7 +150,7 @@ Try "tare run" to measure what this machine has, or "tare doctor" to see what it
 		(&stackCommand{app: a}).command(), (&sweepCommand{app: a}).command(), (&planCommand{app: a}).command(),
 		(&abCommand{app: a}).command(), (&pullCommand{app: a}).command(),
 		(&galleryCommand{app: a}).command(),
-		(&whyCommand{app: a}).command(),
+		(&whyCommand{app: a}).command(), (&densityCommand{app: a}).command(),
 		(&fleetCommand{app: a}).command(), (&qualifyCommand{app: a}).command(),
 		(&manCommand{app: a}).command(), (&completionCommand{app: a}).command(),
 	)

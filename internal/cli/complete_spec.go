@@ -25,7 +25,7 @@ func (cp *completer) completeName(c *cobra.Command, args []string, _ string) ([]
 func (cp *completer) targetNames(c *cobra.Command, args []string, mounts bool) []string {
 	var names []string
 	for _, e := range cp.planned(c, args).Targets {
-		if e.Beside == "" && (mounts || !e.IsMount()) {
+		if e.Like == "" && (mounts || !e.IsMount()) {
 			names = append(names, e.Name)
 		}
 	}

@@ -40,7 +40,7 @@ func (x *explanation) write(ctx context.Context) error {
 	if slices.ContainsFunc(p.Targets, func(e plan.Target) bool { return e.IsMount() }) {
 		x.heading("Mounts")
 		for i := range p.Targets {
-			if e := &p.Targets[i]; e.IsMount() && e.Beside == "" {
+			if e := &p.Targets[i]; e.IsMount() && e.Like == "" {
 				x.mount(e, available)
 			}
 		}
@@ -50,6 +50,12 @@ func (x *explanation) write(ctx context.Context) error {
 		for i := range p.Beside {
 			x.neighbour(&p.Beside[i])
 		}
+	}
+	if c := p.Copies; c != nil {
+		x.heading("Copies")
+		x.at(2, fmt.Sprintf("Work is also done in %s copies at once, of each of %s. All copies of a trial begin "+
+			"together. When each does far less than %s of what one does alone, more are not tried.",
+			joinInts(c.Steps), strings.Join(c.Targets, ", "), percent(c.Floor)))
 	}
 	x.heading("Work")
 	for i := range p.Workloads {

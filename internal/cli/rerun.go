@@ -92,7 +92,7 @@ func (cmd *rerunCommand) rerun(ctx context.Context, old *rundiff.Side, f *runFla
 		old.Created.UTC().Format(time.DateTime), p.Seed)
 	for i := range p.Targets {
 		e := &p.Targets[i]
-		if was, ok := old.Plan.Target(e.Name); ok && was.Text != e.Text && e.Beside == "" {
+		if was, ok := old.Plan.Target(e.Name); ok && was.Text != e.Text && e.Like == "" {
 			lost = append(lost, fmt.Sprintf("%s is %s, and was %s", e.Name, e.Text, was.Text))
 		}
 	}
@@ -176,7 +176,7 @@ func (cat *catalog) lacking(ctx context.Context, p *plan.Plan) (out []lack) {
 	gone := map[string]bool{}
 	for i := range p.Targets {
 		e := &p.Targets[i]
-		if e.Beside != "" {
+		if e.Like != "" {
 			continue // it goes with what it is, and with where its neighbour runs
 		}
 		if why := cat.cannot(p, e, here, gone); why != "" {
@@ -192,7 +192,7 @@ func replacements(p *plan.Plan, environments []string) (plan.Flags, error) {
 	var f plan.Flags
 	names := []string{}
 	for i := range p.Targets {
-		if p.Targets[i].Beside == "" {
+		if p.Targets[i].Like == "" {
 			names = append(names, p.Targets[i].Name)
 		}
 	}

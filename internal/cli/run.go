@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"tare/internal/bundle"
 	"tare/internal/judge/failif"
@@ -96,8 +97,8 @@ added to those of the plan. If all are bare names from the plan, they select fro
 			}
 			defer f.ui.close(c.Context(), cmd.err)
 			if f.resume != "" {
-				for _, name := range []string{"env", "mount", "beside", "study", "baseline", "workload", "set", "out",
-					"blocks", "seed", "quick", "full", "sessions"} {
+				for _, name := range []string{"env", "mount", "beside", "copies", "floor", "study", "baseline",
+					"workload", "set", "out", "blocks", "seed", "quick", "full", "sessions"} {
 					if c.Flags().Changed(name) {
 						return usagef("--resume uses the plan and the folder of its bundle; leave --%s out", name)
 					}
@@ -131,6 +132,7 @@ added to those of the plan. If all are bare names from the plan, they select fro
 	fl.StringArrayVar(&f.plan.Beside, "beside", nil,
 		"a neighbour: work in another environment while trials are timed: [NAME=]ENVIRONMENT:KIND[:key=value,...] "+
 			"(repeatable)")
+	f.copiesFlags(fl, "copies")
 	fl.BoolVar(&f.idle, "idle-cost", false,
 		"measure what each environment costs the host while it does nothing (5 s each)")
 	fl.BoolVar(&f.flushes, "durability", false,
@@ -164,6 +166,14 @@ added to those of the plan. If all are bare names from the plan, they select fro
 	fl.BoolVar(&f.details, "details", false, "show every metric, not only the primary ones")
 	fl.BoolVar(&f.why, "why", false, whyDoc)
 	return c
+}
+
+// copiesFlags are the flags about copies, the first one by this name.
+func (f *runFlags) copiesFlags(fl *pflag.FlagSet, name string) {
+	fl.StringVar(&f.plan.Copies, name, f.plan.Copies,
+		"the work also in so many copies of each environment at once: 8 (2, 4 and 8 of them), or numbers such as 2,3,6")
+	fl.Float64Var(&f.plan.Floor, "floor", 0,
+		"try no more copies when each does far less than this share of what one does alone [0.5]")
 }
 
 // complete passes on to the plan what was really given on the command line.
@@ -479,8 +489,8 @@ func (cat *catalog) forecast(w io.Writer, p *plan.Plan, say bool) {
 	names := []string{}
 	for _, e := range p.Targets {
 		n := e.Name
-		if e.Beside != "" || p.Helps(n) {
-			continue // told with the neighbours, or with the load
+		if e.Like != "" || len(p.Beside) > 0 && !p.Measured(n) || p.Helps(n) {
+			continue // told with the neighbours, the copies or the load
 		}
 		if n == p.Baseline {
 			n += " (baseline)"
@@ -493,6 +503,11 @@ func (cat *catalog) forecast(w io.Writer, p *plan.Plan, say bool) {
 	}
 	if text := loads(p); text != "" {
 		fmt.Fprintf(w, "load       %s\n", strings.TrimSpace(wrap(text, 11, 100)))
+	}
+	if c := p.Copies; c != nil {
+		fmt.Fprintf(w, "copies     %s\n", strings.TrimSpace(wrap(fmt.Sprintf("1, %s at once of %s, until each does far "+
+			"less than %s of what one does alone", joinInts(c.Steps), strings.Join(c.Targets, ", "), percent(c.Floor)),
+			11, 100)))
 	}
 	labels := []string{}
 	for _, wl := range p.Workloads {

@@ -30,8 +30,8 @@ func Arguments(p *Plan, t Tables) (args []string, ok bool) {
 	}
 	for i := range p.Targets {
 		e := &p.Targets[i]
-		if e.Beside != "" {
-			continue // it follows from the neighbour
+		if e.Like != "" {
+			continue // it follows from the neighbour or from the copies
 		}
 		if e.IsMount() {
 			f.Mounts = append(f.Mounts, e.Of+":"+specArgument(e.Spec))
@@ -47,6 +47,9 @@ func Arguments(p *Plan, t Tables) (args []string, ok bool) {
 		}
 		places := slices.Collect(maps.Values(n.In))
 		f.Beside = append(f.Beside, n.Name+"="+places[0]+":"+workArgument(k, n.Work(), p, false))
+	}
+	if c := p.Copies; c != nil {
+		f.Copies, f.Floor = joined(c.Steps), c.Floor
 	}
 	for i := range p.Workloads {
 		w := &p.Workloads[i]
@@ -93,6 +96,10 @@ func (f *Flags) arguments() []string {
 		add("-b", f.Baseline)
 	}
 	add("--beside", f.Beside...)
+	if f.Copies != "" {
+		add("--copies", f.Copies)
+		add("--floor", strconv.FormatFloat(f.Floor, 'g', -1, 64))
+	}
 	add("-w", f.Workloads...)
 	if f.Mode == Full {
 		args = append(args, "--full")
@@ -108,6 +115,21 @@ func (f *Flags) arguments() []string {
 	}
 	add("--seed", strconv.FormatUint(f.Seed, 10))
 	return args
+}
+
+// joined writes numbers of copies: the greatest, where the others follow from it.
+func joined(steps []int) string {
+	if most := steps[len(steps)-1]; slices.Equal(steps, Doubled(most)) {
+		return strconv.Itoa(most)
+	}
+	var texts []string
+	if len(steps) == 1 {
+		texts = append(texts, "1") // so that it is a list
+	}
+	for _, n := range steps {
+		texts = append(texts, strconv.Itoa(n))
+	}
+	return strings.Join(texts, ",")
 }
 
 // specArgument writes an environment or a mount as for -e or behind the colon of -m, without the name where that is

@@ -247,14 +247,14 @@ func (d *draft) cutPlace(text string) (place, work string, ok bool) {
 	return place, work, ok && place != "" && work != ""
 }
 
-// alone takes the neighbours of a resolved plan apart again, so that flags can be laid over it.
+// alone takes the neighbours and copies of a resolved plan apart again, so that flags can be laid over it.
 func (d *draft) alone() {
 	for _, n := range d.Beside {
 		at := pos{file: "plan"}
 		d.beside = append(d.beside, neighbour{Neighbour: n, at: at, inAt: at, targetsAt: at})
 	}
 	d.Beside = nil
-	d.Targets = slices.DeleteFunc(d.Targets, func(e Target) bool { return e.Beside != "" })
+	d.Targets = slices.DeleteFunc(d.Targets, func(e Target) bool { return e.Like != "" })
 }
 
 // withPlaces adds to a selection the environments in which the neighbours of selected targets run.

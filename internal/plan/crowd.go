@@ -113,7 +113,7 @@ func (d *draft) hostsThere(i int, hosts []workload.Share, p *problems) bool {
 	ok := true
 	for _, h := range hosts {
 		e, there := d.Target(h.Name)
-		if !there || e.IsMount() || e.Beside != "" {
+		if !there || e.IsMount() || e.Like != "" {
 			p.add(d.place(d.workAt, i), "%s: from: there is no environment %s in the plan%s", w.Kind, quote(h.Name),
 				suggest.MeantOrAll(h.Name, d.environments(), "there are:"))
 			ok = false

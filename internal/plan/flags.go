@@ -29,6 +29,10 @@ type Flags struct {
 	// Beside are the values of --beside: [NAME=]ENVIRONMENT:KIND[:key=value,...]. They are added, or replace the plan's
 	// neighbours of the same name.
 	Beside []string
+	// Copies is the value of --copies: the greatest number of copies, or all numbers with commas between; "" leaves the
+	// plan's.
+	Copies string
+	Floor  float64 // --floor; 0 leaves the plan's
 	// Set are the values of --set: WORKLOAD:key=value,... They change parameters of the plan's workloads with that
 	// label or of that kind.
 	Set    []string
@@ -130,6 +134,7 @@ func (d *draft) withFlags(f Flags, t *Tables, p *problems) (*Plan, error) {
 		}
 	}
 	d.flagBeside(f.Beside, t, p)
+	d.flagCopies(&f, p)
 	if f.Baseline != "" {
 		d.Baseline, d.baselineAt = f.Baseline, pos{file: "-b " + f.Baseline}
 	} else if _, ok := d.Target(d.Baseline); !ok && named && len(f.Environments) > 0 {
@@ -168,7 +173,7 @@ func clone(p *Plan) Plan {
 	for i := range c.Targets {
 		c.Targets[i].Spec.Settings = maps.Clone(c.Targets[i].Spec.Settings)
 	}
-	c.Beside = cloneBeside(p.Beside)
+	c.Beside, c.Copies = cloneBeside(p.Beside), p.Copies.clone()
 	c.Workloads = slices.Clone(p.Workloads)
 	for i := range c.Workloads {
 		w := &c.Workloads[i]

@@ -54,8 +54,8 @@ func Marshal(p *Plan) []byte {
 	}
 	b.WriteString("environments:\n")
 	for _, e := range p.Targets {
-		if e.Beside != "" {
-			continue // it follows from the neighbour
+		if e.Like != "" {
+			continue // it follows from the neighbour or from the copies
 		}
 		fmt.Fprintf(&b, "  %s:\n    spec: %s\n", yamlText(e.Name), yamlText(e.Text))
 		if e.From != "" {
@@ -66,6 +66,17 @@ func Marshal(p *Plan) []byte {
 		}
 	}
 	marshalBeside(&b, p.Beside)
+	if c := p.Copies; c != nil {
+		targets, steps := make([]string, len(c.Targets)), make([]string, len(c.Steps))
+		for i, t := range c.Targets {
+			targets[i] = yamlText(t)
+		}
+		for i, n := range c.Steps {
+			steps[i] = strconv.Itoa(n)
+		}
+		fmt.Fprintf(&b, "copies:\n  steps: [%s]\n  floor: %s\n  targets: [%s]\n", strings.Join(steps, ", "),
+			share(c.Floor), strings.Join(targets, ", "))
+	}
 	b.WriteString("workloads:\n")
 	for i := range p.Workloads {
 		marshalWorkload(&b, &p.Workloads[i])

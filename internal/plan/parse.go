@@ -73,6 +73,7 @@ type draft struct {
 	baselineAt        pos
 	targetsAt         []pos
 	beside            []neighbour
+	copiesAt          pos
 	gone              map[string]bool // targets that flags or this machine have left out
 }
 
@@ -157,6 +158,7 @@ func fields() []field {
 				ScreenBlocks)},
 		{"environments", (*reader).environments, "the environments to compare: a name and how to open each"},
 		{"beside", (*reader).beside, "neighbours: loads that run in other environments while trials are timed"},
+		{"copies", (*reader).copies, "the work also in several copies of each environment at once, up to this many"},
 		{"workloads", (*reader).workloads, "the work to run in each"},
 	}
 }

@@ -71,6 +71,7 @@ type Plan struct {
 
 	Targets   []Target    `yaml:"environments" json:"environments"`
 	Beside    []Neighbour `yaml:"beside,omitempty" json:"beside,omitempty"`
+	Copies    *Copies     `yaml:"copies,omitempty" json:"copies,omitempty"` // nil: each environment is there once
 	Workloads []Workload  `yaml:"workloads" json:"workloads"`
 }
 
@@ -85,14 +86,15 @@ type Target struct {
 	// Against names the target that this one is compared with in the place of the baseline: a mount with the
 	// environment it is in, so that the ratio is the mount's and not the environment's.
 	Against string `yaml:"against,omitempty" json:"against,omitempty"`
-	// Like names the target that this one is, with the neighbour Beside at work; both are empty for all others. Such
-	// targets follow from Plan.Beside and do not stand in the plan file.
+	// Like names the target that this one is, with the neighbour Beside at work or in so many Copies at once; empty for
+	// all others. Such targets follow from Plan.Beside and Plan.Copies and do not stand in the plan file.
 	Like   string `yaml:"-" json:"like,omitempty"`
 	Beside string `yaml:"-" json:"beside,omitempty"`
+	Copies int    `yaml:"-" json:"copies,omitempty"` // 2 at least; 0 for all others
 }
 
-// Opens tells whether the target is an environment that is opened: no mount, and no target with a neighbour.
-func (t *Target) Opens() bool { return t.Of == "" && t.Beside == "" }
+// Opens tells whether the target is an environment that is opened: no mount, and no target like another one.
+func (t *Target) Opens() bool { return t.Of == "" && t.Like == "" }
 
 // IsMount tells whether the target is a mount in an environment, and no environment.
 func (t *Target) IsMount() bool { return t.Of != "" }
@@ -211,7 +213,7 @@ func (p *Plan) Bases(w *Workload) []string {
 func (p *Plan) Mounts(environment string) []*Target {
 	var out []*Target
 	for i := range p.Targets {
-		if p.Targets[i].Of == environment && environment != "" && p.Targets[i].Beside == "" {
+		if p.Targets[i].Of == environment && environment != "" && p.Targets[i].Like == "" {
 			out = append(out, &p.Targets[i])
 		}
 	}

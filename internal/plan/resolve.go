@@ -67,6 +67,7 @@ func (d *draft) resolve(t *Tables, p *problems) {
 	d.placeNeighbours(named, p)
 	d.placeCrowds(t, named, p)
 	d.disturb(p)
+	d.placeCopies(t, p)
 	d.resolveTargets(p)
 	d.checkReach(t, p)
 	d.resolveLabels(t, p)
@@ -259,8 +260,8 @@ func (d *draft) resolveTargets(p *problems) {
 				all = append(all, a)
 			}
 		}
-		for j := range d.Targets { // a neighbour is beside it in all of its work
-			if e := &d.Targets[j]; e.Beside != "" && (e.Like == base || contains(all, e.Like)) {
+		for j := range d.Targets { // a neighbour is beside it in all of its work, and copies do all of it
+			if e := &d.Targets[j]; e.Like != "" && (e.Like == base || contains(all, e.Like)) {
 				all = append(all, e.Name)
 			}
 		}
@@ -422,6 +423,7 @@ func (d *draft) check(p *problems) {
 	}
 	d.placeNeighbours(nil, p)
 	d.disturb(p)
+	d.placeCopies(nil, p)
 	d.resolveTargets(p)
 	first := map[string]int{}
 	for i := range d.Workloads {

@@ -89,6 +89,8 @@ func fieldSchema(name string, t *Tables) object {
 		return environmentsSchema(t)
 	case "beside":
 		return besideSchema()
+	case "copies":
+		return copiesSchema()
 	case "workloads":
 		return workloadsSchema(t)
 	default: // alpha, look_alpha, margin, tail_margin, precision
@@ -137,6 +139,17 @@ func besideSchema() object {
 				"workload": object{"$ref": "#/properties/workloads/items"},
 				"targets":  object{"anyOf": []object{ref("target"), targets}},
 			}, "additionalProperties": false}}
+}
+
+func copiesSchema() object {
+	number := object{"type": "integer", "minimum": 2, "maximum": MostCopies}
+	return object{"anyOf": []object{number, {"type": "object", "properties": object{
+		"max": number,
+		"steps": object{"type": "array", "minItems": 1, "maxItems": maxSteps,
+			"items": object{"type": "integer", "minimum": 1, "maximum": MostCopies}},
+		"floor":   ref("share"),
+		"targets": object{"anyOf": []object{ref("target"), {"type": "array", "minItems": 1, "items": ref("target")}}},
+	}, "additionalProperties": false}}}
 }
 
 // mountSettings are the settings of a kind of mount over all drivers that have it.

@@ -18,6 +18,7 @@ func (p *Plan) Without(targets, workloads map[string]bool) *Plan {
 	}
 	out := *p
 	out.Beside = p.besideWithout(targets)
+	out.Copies = p.copiesWithout(targets)
 	out.Looks = slices.Clone(p.Looks)
 	out.Targets, out.Workloads = nil, nil
 	for _, t := range p.Targets {

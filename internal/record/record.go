@@ -38,9 +38,12 @@ type Trial struct {
 	// Beside says what the neighbour did that was at work meanwhile; nil where there was none.
 	Beside *Beside `json:"beside,omitempty"`
 	// Load says who offered the load, where several environments did so together; nil elsewhere.
-	Load  *Load      `json:"load,omitempty"`
-	Host  *HostState `json:"gate,omitempty"`
-	Error *Failure   `json:"error,omitempty"` // set when the trial gave no figures
+	Load *Load `json:"load,omitempty"`
+	// Copies says what each copy of the environment did, if the trial was one of several at once or of the single one
+	// that these are compared with.
+	Copies *Copies    `json:"copies,omitempty"`
+	Host   *HostState `json:"gate,omitempty"`
+	Error  *Failure   `json:"error,omitempty"` // set when the trial gave no figures
 	// Discarded names the rule by which the whole block is not used; it is declared before the run and does not depend
 	// on the target.
 	Discarded string `json:"discarded,omitempty"`
@@ -131,6 +134,29 @@ type Pace struct {
 	NS   int64 `json:"ns"`   // timed parts, by the clock of its environment, ns
 }
 
+// Copies are what the copies of an environment did in a trial that all of them did at the same time. The trial's own
+// figures are those of one copy: the means of what it cost in each.
+type Copies struct {
+	// Covered is the share of the time from the first copy's beginning to the last one's end in which all of them were
+	// at work, 0..1.
+	Covered float64 `json:"covered"`
+	Each    []Copy  `json:"each"` // in the order in which the copies were opened
+}
+
+// Copy is what one copy did, and the memory that its processes had on the controller's machine.
+type Copy struct {
+	NS      int64              `json:"ns"`                // timed part, by the controller's clock, ns
+	Metrics map[string]float64 `json:"metrics,omitempty"` // its figures
+	Memory
+}
+
+// Memory is that of processes on the controller's machine, in bytes; 0 where it is not known.
+type Memory struct {
+	Resident int64 `json:"resident_bytes,omitempty"` // all pages that are in memory
+	// Proportional has pages that several processes share in equal parts for each of them.
+	Proportional int64 `json:"proportional_bytes,omitempty"`
+}
+
 // PerSecond is the units of work done in a second; 0 if nothing was.
 func (p Pace) PerSecond() float64 {
 	if p.Work <= 0 || p.NS <= 0 {
@@ -196,7 +222,8 @@ type Warning struct {
 // Failure is an operation without a result, with the evidence.
 type Failure struct {
 	// stable, kebab-case: "setup", "measure", "worker-died", "environment-died", "server-died", "peer-died",
-	// "neighbour-died", "neighbour-failed", "load-apart", "load-host-died", "timeout", "refused"
+	// "neighbour-died", "neighbour-failed", "load-apart", "load-host-died", "copies-apart", "below-floor", "timeout",
+	// "refused"
 	Kind     string `json:"kind"`
 	Message  string `json:"message"`            // what went wrong and what to do
 	Evidence string `json:"evidence,omitempty"` // the last bytes of output, control characters neutralised
@@ -246,6 +273,8 @@ type Environment struct {
 	// not repeated.
 	Like   string `json:"like,omitempty"`
 	Beside string `json:"beside,omitempty"`
+	// Copies is how many copies of the target Like this one is.
+	Copies int `json:"copies,omitempty"`
 	Files
 }
 

@@ -2,7 +2,7 @@
 
 import type { Cell as ReportCell, Normal, Report, Worth } from "./report";
 
-export type { Cost, Difference, Disk, Facts, Family, Finding, Group, Grouped, Money, Normal, Part, Product, Returned, Saving, Span, Target, Why, Worth } from "./report";
+export type { Cost, Density, DensityStep, Difference, Disk, Facts, Family, Finding, Group, Grouped, Money, Normal, Part, Product, Returned, Saving, Span, Target, Why, Worth } from "./report";
 
 /** A cell of the report, or one that the page made. */
 export interface Cell extends ReportCell {

@@ -7,6 +7,7 @@ import { answer, findings } from "./answer";
 import { comesFrom, drawAll } from "./chart";
 import { controls, themeButton } from "./controls";
 import { readData, type Data } from "./data";
+import { density } from "./density";
 import { h, replace, safe } from "./dom";
 import { disks } from "./disks";
 import { cards, durability, facts } from "./environments";
@@ -32,6 +33,7 @@ const parts: { make: (m: Model) => HTMLElement | null; again: boolean; title?: s
   { make: forest, again: true, title: "Ratios" },
   { make: why, again: true, title: "Why" },
   { make: workloads, again: true, title: "Workloads" },
+  { make: density, again: true, title: "Copies" },
   { make: groups, again: true, title: "Parts" },
   { make: sizes, again: true, title: "Sizes" },
   { make: costModels, again: true, title: "Costs" },

@@ -98,6 +98,11 @@ func (e *editor) Plan(p *plan.Plan) {
 		e.Of, e.Against = m.text(e.Of), m.text(e.Against)
 		e.Like, e.Beside = m.text(e.Like), m.text(e.Beside)
 	}
+	if p.Copies != nil {
+		for i, name := range p.Copies.Targets {
+			p.Copies.Targets[i] = m.text(name)
+		}
+	}
 	for i := range p.Beside {
 		n := &p.Beside[i]
 		n.Name, n.Label = m.text(n.Name), m.text(n.Label)

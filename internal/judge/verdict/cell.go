@@ -77,6 +77,9 @@ func (cm *cellMaker) makeCells() {
 				if m.Sparse && !cm.index.has(w.Label, target, m.Name) {
 					continue
 				}
+				if cm.index.notTried(w.Label, target) != nil {
+					continue
+				}
 				c := &cellBuilder{metric: m, cpuBound: cpuBound, Cell: Cell{
 					Workload: w.Label, Kind: w.Kind, Family: family,
 					Metric: m.Name, Unit: m.Unit, Better: string(m.Better), Primary: m.Name == primary,

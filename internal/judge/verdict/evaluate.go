@@ -64,6 +64,7 @@ func Evaluate(in Input) *Result {
 	r.Why = maker.why()
 	r.Counters = maker.counters()
 	r.Neighbours = maker.neighbours()
+	r.Density = maker.density()
 	r.Families = append(r.Families, fam.summaries()...)
 	r.Costs = e.costs(r)
 	r.Findings = append(r.Findings, (&finder{Input: in, index: x, cells: maker.cells}).findings(r)...)
@@ -137,7 +138,7 @@ func (e *evaluation) targets() []Target {
 		pe := &e.Plan.Targets[i]
 		t := Target{
 			Name: pe.Name, Spec: pe.Text, Of: pe.Of, Baseline: pe.Name == e.Plan.Baseline,
-			Like: pe.Like, Beside: pe.Beside, OnlyNeighbour: e.Plan.Helps(pe.Name),
+			Like: pe.Like, Beside: pe.Beside, Copies: pe.Copies, OnlyNeighbour: e.Plan.Helps(pe.Name),
 			Emulated: e.opened.emulated(pe.Name), ClockOff: e.clocks.ofTargets[pe.Name].off,
 			Warnings: []record.Warning{},
 		}

@@ -43,7 +43,7 @@ func openFindings(e *finder, r *Result) []Finding {
 		pe, ok := e.Plan.Target(t.Name)
 		needs := ""
 		switch {
-		case ok && pe.Beside != "":
+		case ok && pe.Like != "":
 			needs = e.neededBy(pe)
 		case ok && pe.IsMount():
 			needs = pe.Of
@@ -59,9 +59,9 @@ func openFindings(e *finder, r *Result) []Finding {
 			Remedy:  "the evidence is in the bundle's console folder; `tare doctor` says what is missing",
 		})
 	}
-	for _, neighbours := range []bool{false, true} { // those with a neighbour need what may stand behind them
+	for _, like := range []bool{false, true} { // those with a neighbour need what may stand behind them
 		for i := range r.Targets {
-			if t := &r.Targets[i]; (t.Beside != "") == neighbours {
+			if t := &r.Targets[i]; (t.Like != "") == like {
 				add(t)
 			}
 		}
@@ -69,7 +69,8 @@ func openFindings(e *finder, r *Result) []Finding {
 	return out
 }
 
-// neededBy is what a target with a neighbour lacks: the target that it is, or else the place of its neighbour.
+// neededBy is what a target with a neighbour or of copies lacks: the target that it is, or else the place of its
+// neighbour, or the fewer copies that did not open either.
 func (e *finder) neededBy(t *plan.Target) string {
 	for i := range e.Environments {
 		if re := &e.Environments[i]; re.Name == t.Like && re.Error != nil {
@@ -78,6 +79,11 @@ func (e *finder) neededBy(t *plan.Target) string {
 	}
 	if n, ok := e.Plan.Neighbour(t.Beside); ok {
 		return n.In[t.Like]
+	}
+	for i := range e.Environments {
+		if re := &e.Environments[i]; t.Copies > 0 && re.Like == t.Like && re.Error != nil && re.Name != t.Name {
+			return re.Name // they are on record in ascending order
+		}
 	}
 	return t.Like
 }
@@ -151,7 +157,7 @@ func emulatedFindings(_ *finder, r *Result) []Finding {
 	var interpreted, others bool
 	for i := range r.Targets {
 		t := &r.Targets[i]
-		if !t.Emulated || t.Beside != "" {
+		if !t.Emulated || t.Like != "" {
 			continue
 		}
 		f.Targets = append(f.Targets, t.Name)

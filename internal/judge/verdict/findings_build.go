@@ -135,7 +135,7 @@ func groups(r *Result, cost map[string]float64) []group {
 	in := map[string][]string{}
 	for i := range r.Targets {
 		t := &r.Targets[i]
-		if !(cost[t.Name] > 0) || t.Beside != "" {
+		if !(cost[t.Name] > 0) || t.Like != "" {
 			continue
 		}
 		all = append(all, t.Name)

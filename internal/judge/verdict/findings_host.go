@@ -116,8 +116,10 @@ func busyFindings(e *finder, _ *Result) []Finding {
 // The facts in which an environment's standing cost is kept, as the controller measured it after the environment had
 // been left alone.
 const (
-	idleCPU = "idle.cpu"       // share of one CPU of the host
-	idleRSS = "idle.rss_bytes" // memory of the host
+	idleCPU  = "idle.cpu"        // share of one CPU of the host
+	idleRSS  = "idle.rss_bytes"  // memory of the host
+	idlePSS  = "idle.pss_bytes"  // the same, each shared page in equal parts for those that share it
+	idleDisk = "idle.disk_bytes" // space of its own files
 )
 
 // idleTold is the share of one CPU from which the cost of doing nothing is a warning.
@@ -127,17 +129,38 @@ func idleFindings(_ *finder, r *Result) []Finding {
 	var out []Finding
 	for i := range r.Targets {
 		t := &r.Targets[i]
+		if t.IsMount() {
+			continue
+		}
+		bytes := func(fact string) int64 {
+			n, err := strconv.ParseInt(t.Outside.Extra[fact], 10, 64)
+			if err != nil {
+				return 0
+			}
+			return n
+		}
 		cpu, err := strconv.ParseFloat(t.Outside.Extra[idleCPU], 64)
-		if err != nil || !(cpu >= 0) || t.IsMount() {
+		known := err == nil && cpu >= 0
+		var parts []string
+		if known {
+			parts = append(parts, percent(cpu)+" of one CPU while it does nothing")
+		}
+		if rss, pss := bytes(idleRSS), bytes(idlePSS); pss > 0 {
+			parts = append(parts, fmt.Sprintf("%d MiB of memory, or %d MiB with what it shares in equal parts", rss>>20,
+				pss>>20))
+		} else if rss > 0 {
+			parts = append(parts, fmt.Sprintf("%d MiB of memory", rss>>20))
+		}
+		if disk := bytes(idleDisk); disk >= 1<<20 {
+			parts = append(parts, fmt.Sprintf("%d MiB of disk space for its own files", disk>>20))
+		}
+		if len(parts) == 0 {
 			continue
 		}
 		f := Finding{Targets: []string{t.Name},
-			Text: fmt.Sprintf("%s costs the host %s of one CPU while it does nothing", t.Name, percent(cpu))}
-		if rss, err := strconv.ParseInt(t.Outside.Extra[idleRSS], 10, 64); err == nil && rss > 0 {
-			f.Text += fmt.Sprintf(", and %d MiB of memory", rss>>20)
-		}
+			Text: fmt.Sprintf("%s costs the host %s", t.Name, strings.Join(parts, ", and "))}
 		f.Remedy = "stop the environment when you do not use it"
-		if cpu >= idleTold {
+		if known && cpu >= idleTold {
 			f.Severity = Attend
 			f.Remedy += "; look for periodic timers (an old guest kernel, a USB tablet device, a missing " +
 				"paravirtual clock)"

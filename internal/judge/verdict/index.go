@@ -89,7 +89,9 @@ func (x *index) add(t *record.Trial) {
 	switch {
 	case t.Error != nil:
 		s.failed = append(s.failed, t)
-		x.failed++
+		if t.Error.Kind != kindBelowFloor {
+			x.failed++
+		}
 	case t.Warmup():
 	case x.rules[t.Workload][at] != "":
 		s.discarded[at] = t

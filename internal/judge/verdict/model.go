@@ -30,6 +30,8 @@ type Result struct {
 	Counters []Counters `json:"counters,omitempty"`
 	// Neighbours is the matrix of victims and neighbours, where the plan has neighbours.
 	Neighbours []Neighbour `json:"neighbours,omitempty"`
+	// Density says how many copies of an environment keep the floor, where the plan has copies.
+	Density []Density `json:"density,omitempty"`
 }
 
 // Cost is what a call costs in one target, fitted over record sizes: PerCallNS + bytes*PerByteNS, and where the figures
@@ -89,9 +91,11 @@ type Target struct {
 	// Against is the target that this one is compared with where that is not the run's baseline: a mount's environment.
 	Against string `json:"against,omitempty"`
 	Of      string `json:"of,omitempty"` // the environment that a mount is in
-	// Like is the target that this one is, with the neighbour Beside at work. Its facts are that target's.
+	// Like is the target that this one is, with the neighbour Beside at work or in so many Copies at once. Its facts are
+	// that target's.
 	Like   string `json:"like,omitempty"`
 	Beside string `json:"beside,omitempty"`
+	Copies int    `json:"copies,omitempty"`
 	// OnlyNeighbour says that nothing is measured in it: it is there for neighbours, or offers load with others.
 	OnlyNeighbour bool `json:"only_neighbour,omitempty"`
 	record.Files

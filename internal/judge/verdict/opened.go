@@ -102,9 +102,9 @@ func (op *opened) home(target string) *record.Environment {
 	return nil
 }
 
-// alone is the target that a target with a neighbour is; any other is itself.
+// alone is the target that a target with a neighbour or of copies is; any other is itself.
 func (op *opened) alone(target string) string {
-	if pe, ok := op.plan.Target(target); ok && pe.Beside != "" {
+	if pe, ok := op.plan.Target(target); ok && pe.Like != "" {
 		return pe.Like
 	}
 	return target

@@ -29,6 +29,8 @@ type Outcome struct {
 	Clocks  []ClockPair
 	// Load says who offered the load; only where several environments did (package crowd).
 	Load *record.Load
+	// Copies says what each of several agents did, if they did the trial together as one.
+	Copies *record.Copies
 }
 
 // Held is how a trial begins and ends that is done together with others.
@@ -130,9 +132,11 @@ func (s *Conn) follow(ctx context.Context, o *Outcome, mark func(begins bool), h
 		case t == wire.TypeBegin && begin == 0:
 			begin = a.at
 			if h != nil {
-				if err := s.release(ctx, h, string(a.frame.Payload), o.Clocks); err != nil {
+				at, err := s.release(ctx, h, string(a.frame.Payload), o.Clocks)
+				if err != nil {
 					return 0, 0, err
 				}
+				begin = max(begin, at)
 			}
 			mark(true)
 		case t == wire.TypeEnd && begin != 0 && end == 0:
@@ -159,26 +163,25 @@ func (s *Conn) follow(ctx context.Context, o *Outcome, mark func(begins bool), h
 	}
 }
 
-// release has a trial that is held begin when that is due.
-func (s *Conn) release(ctx context.Context, h *Held, offer string, clocks []ClockPair) error {
+// release has a trial that is held begin when that is due, and returns when that is, by wire.Now.
+func (s *Conn) release(ctx context.Context, h *Held, offer string, clocks []ClockPair) (at int64, err error) {
 	longest := int64(0)
 	for _, p := range clocks {
 		longest = max(longest, p.RTTNS)
 	}
-	at, err := h.Ready(ctx, offer, longest)
-	if err == nil {
-		offset, _ := Offset(clocks)
-		err = s.send(ctx, func() error {
-			return s.out.Write(wire.Frame{Type: wire.TypeBegin, Trial: s.trial, Payload: wire.StampAt(at - offset)})
-		})
-		if err != nil {
-			return s.lost(err)
-		}
-		return nil
+	if at, err = h.Ready(ctx, offer, longest); err != nil {
+		gone, cancel := context.WithCancel(ctx)
+		cancel()
+		return 0, s.interrupt(gone, wire.TypeRun)
 	}
-	gone, cancel := context.WithCancel(ctx)
-	cancel()
-	return s.interrupt(gone, wire.TypeRun)
+	offset, _ := Offset(clocks)
+	err = s.send(ctx, func() error {
+		return s.out.Write(wire.Frame{Type: wire.TypeBegin, Trial: s.trial, Payload: wire.StampAt(at - offset)})
+	})
+	if err != nil {
+		return 0, s.lost(err)
+	}
+	return at, nil
 }
 
 // Offset is the controller's monotonic clock less the agent's, and how far off that can be, both in ns: half of the

@@ -128,6 +128,20 @@ type HostProcesses interface {
 	Processes() []int
 }
 
+// HostAgent is implemented by environments in which all that works is the agent or was started by it, as processes of
+// the controller's machine: nothing of them is there between two trials but the agent.
+type HostAgent interface {
+	// AgentProcess returns the id of the agent on the controller's machine; 0 if it is not there, or not known.
+	AgentProcess() int
+}
+
+// DiskUser is implemented by environments whose files are not in Options.Dir.
+type DiskUser interface {
+	// DiskUsage returns the space that the environment's own files take, in bytes, without what it shares with others,
+	// such as an image.
+	DiskUsage(ctx context.Context) (int64, error)
+}
+
 // HostServers is implemented by environments that more processes on the controller's machine work for than those of
 // HostProcesses.
 type HostServers interface {

@@ -18,3 +18,8 @@ func writeBack(string) error { return errors.ErrUnsupported }
 func dropFile(string) (int64, error) { return 0, errors.ErrUnsupported }
 
 func dropNames() {}
+
+// DropAll drops nothing: only Linux can.
+func DropAll() error {
+	return fmt.Errorf("the page cache of %s cannot be dropped: %w", runtime.GOOS, errors.ErrUnsupported)
+}

@@ -428,19 +428,7 @@ func (k *calibrator) withNeighbours(ctx context.Context, w *plan.Workload) error
 		if e.Beside == "" || c == nil {
 			continue
 		}
-		alone := k.table.cells[cellKey{w.Label, e.Like}]
-		if alone == nil || alone.dead != nil || alone.work <= 0 {
-			if alone != nil && c.dead == nil {
-				c.dead = alone.dead
-			}
-			continue
-		}
-		if !c.frozen {
-			c.work, c.frozen = alone.work, true
-			w.Work[e.Name] = c.work
-		}
-		c.expected = max(c.expected, alone.expected)
-		if !k.table.alive(w, e.Name) {
+		if k.asAlone(w, e, c) == nil || !k.table.alive(w, e.Name) {
 			continue
 		}
 		if k.budget.overrun(c.expected) {

@@ -252,9 +252,9 @@ func (c *crowding) members(ctx context.Context, run wire.Run) (all []member, err
 		m.run.Seed += uint64(i) // their requests fall due at other times
 		m.run.Params = maps.Clone(run.Params)
 		delete(m.run.Params, workload.FromParam)
-		from := share(run.Work, sofar, whole)
+		from := portion(run.Work, sofar, whole)
 		sofar += h.Weight
-		if m.run.Work = share(run.Work, sofar, whole) - from; m.run.Work < 1 {
+		if m.run.Work = portion(run.Work, sofar, whole) - from; m.run.Work < 1 {
 			return nil, &record.Failure{Kind: "refused", Message: fmt.Sprintf("%d units of work are too few for %d "+
 				"hosts; use longer trials", run.Work, len(c.hosts))}
 		}
@@ -280,8 +280,8 @@ func (c *crowding) members(ctx context.Context, run wire.Run) (all []member, err
 	return all, nil
 }
 
-// share is how much of some work so many of all parts are.
-func share(work, parts, all int64) int64 {
+// portion is how much of some work so many of all parts are.
+func portion(work, parts, all int64) int64 {
 	return int64(float64(work) * (float64(parts) / float64(all)))
 }
 
@@ -316,13 +316,16 @@ func (g *gate) ready(ctx context.Context, number int, rtt int64) (at int64, err 
 	g.mu.Lock()
 	g.rtt = max(g.rtt, rtt)
 	if g.missing--; g.missing == 0 {
-		g.at = wire.Now() + min(int64(mostLead), int64(leastLead)+2*g.rtt)
+		g.at = soon(g.rtt)
 		g.mark(true)
 		close(g.open)
 	}
 	g.mu.Unlock()
 	return g.wait(ctx, number)
 }
+
+// soon is when a trial can begin that agents at such a distance, ns, are told of now, by wire.Now.
+func soon(rtt int64) int64 { return wire.Now() + min(int64(mostLead), int64(leastLead)+2*rtt) }
 
 func (g *gate) wait(ctx context.Context, number int) (at int64, err error) {
 	select {

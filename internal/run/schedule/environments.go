@@ -20,6 +20,7 @@ type envOpener struct {
 	budget   *budget
 	reporter *reporter
 	costs    *openingCosts
+	sets     map[string]*copySet // by environment
 }
 
 // openAll opens every environment of the plan. Only a lost baseline, a full disk, a spent budget or the end of the
@@ -91,6 +92,7 @@ func (o *envOpener) openAll(ctx context.Context) error {
 		}
 	}
 	o.openBeside()
+	o.beginCopies()
 	return o.journal.sink.Environments(o.journal.envs)
 }
 

@@ -3,6 +3,7 @@ package schedule
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"tare/internal/lab/env"
@@ -62,7 +63,7 @@ func NewForecast(p *plan.Plan, kinds func(string) (*workload.Kind, bool)) Foreca
 	var perBlock, later time.Duration // later: of a block after candidates were screened
 	for i := range p.Workloads {
 		w := &p.Workloads[i]
-		slots, beside, candidates := len(p.Bases(w)), 0, 0 // the null controls
+		slots, beside, candidates, more := len(p.Bases(w)), 0, 0, 0 // the null controls
 		for _, e := range p.Targets {
 			if !w.On(e.Name) {
 				continue
@@ -75,9 +76,12 @@ func NewForecast(p *plan.Plan, kinds func(string) (*workload.Kind, bool)) Foreca
 			if e.Beside != "" {
 				beside++
 			}
+			if e.Copies > 0 {
+				more += (e.Copies - 1) / runtime.NumCPU()
+			}
 		}
 		length := time.Duration(slots)*(trialLength(p, w)+assumedTrialOverhead) +
-			time.Duration(beside)*(trialLength(p, w)+assumedNeighbour)
+			time.Duration(beside)*(trialLength(p, w)+assumedNeighbour) + time.Duration(more)*trialLength(p, w)
 		if length > longBlock {
 			f.Long = append(f.Long, Block{w.Label, length})
 		}
@@ -93,9 +97,12 @@ func NewForecast(p *plan.Plan, kinds func(string) (*workload.Kind, bool)) Foreca
 	}
 	opened := 0
 	for i := range p.Targets {
-		if p.Targets[i].Beside == "" {
+		if p.Targets[i].Like == "" {
 			opened++
 		}
+	}
+	if c := p.Copies; c != nil {
+		opened += len(c.Targets) * (c.Steps[len(c.Steps)-1] - 1)
 	}
 	fixed := time.Duration(opened) * assumedOpen
 	// Calibration and warm-up cost about two blocks more.
@@ -155,7 +162,7 @@ func CheckFreeSpace(p *plan.Plan, kinds func(string) (*workload.Kind, bool), dri
 			name := p.Targets[j].Name
 			r := has[name]
 			switch {
-			case !w.On(name) || p.Targets[j].Beside != "":
+			case !w.On(name) || p.Targets[j].Like != "":
 			case r.Bytes >= 0 && need*filled > float64(r.Bytes):
 				short = append(short, fmt.Sprintf("%s needs %s in %s, and %s has %s free; choose a smaller size, or %s",
 					w.Label, room(need), name, r.Where, room(float64(r.Bytes)/filled), r.Remedy))

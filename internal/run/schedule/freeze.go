@@ -40,6 +40,8 @@ type calibrator struct {
 	trials   *trialRunner
 	peer     *peerLink
 	opening  *openingCosts
+	// environments opens further copies.
+	environments *envOpener
 }
 
 // freeze finds and freezes the work of a workload's cells that have none yet, runs trial 0 of each, and writes the plan
@@ -54,7 +56,7 @@ func (k *calibrator) freeze(ctx context.Context, w *plan.Workload) error {
 	for j := range k.plan.Targets {
 		e := k.plan.Targets[j].Name
 		c := k.table.cells[cellKey{w.Label, e}]
-		if c == nil || c.frozen || !k.table.alive(w, e) || k.plan.Targets[j].Beside != "" {
+		if c == nil || c.frozen || !k.table.alive(w, e) || k.plan.Targets[j].Like != "" {
 			continue
 		}
 		if k.budget.overrun(0) {
@@ -74,6 +76,9 @@ func (k *calibrator) freeze(ctx context.Context, w *plan.Workload) error {
 	}
 	k.alike(w)
 	if err := k.withNeighbours(ctx, w); err != nil {
+		return err
+	}
+	if err := k.withCopies(ctx, w); err != nil {
 		return err
 	}
 	k.opening.warm[w.Label] += k.budget.spent() - before
@@ -123,7 +128,7 @@ func (k *calibrator) calibrate(ctx context.Context, w *plan.Workload, e string, 
 func (k *calibrator) warmUp(ctx context.Context, w *plan.Workload) error {
 	for j := range k.plan.Targets {
 		e := k.plan.Targets[j].Name
-		if !w.On(e) || k.plan.Targets[j].Beside != "" {
+		if !w.On(e) || k.plan.Targets[j].Like != "" {
 			continue
 		}
 		c := k.table.cells[cellKey{w.Label, e}]
@@ -178,7 +183,7 @@ func (k *calibrator) same(ctx context.Context, w *plan.Workload) error {
 	for j := range k.plan.Targets {
 		e := k.plan.Targets[j].Name
 		c := k.table.cells[cellKey{w.Label, e}]
-		if c == nil || c.dead != nil || c.work == 0 || k.plan.Targets[j].Beside != "" {
+		if c == nil || c.dead != nil || c.work == 0 || k.plan.Targets[j].Like != "" {
 			continue
 		}
 		cells[e] = c
@@ -232,7 +237,7 @@ func (k *calibrator) alike(w *plan.Workload) {
 	for j := range k.plan.Targets {
 		e := k.plan.Targets[j].Name
 		c := k.table.cells[cellKey{w.Label, e}]
-		if c == nil || c.dead != nil || len(near) == 0 || c.unit <= 0 || k.plan.Targets[j].Beside != "" {
+		if c == nil || c.dead != nil || len(near) == 0 || c.unit <= 0 || k.plan.Targets[j].Like != "" {
 			continue
 		}
 		if c == base || c.unit < alikeCost*base.unit && base.unit < alikeCost*c.unit {

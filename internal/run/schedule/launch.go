@@ -9,17 +9,20 @@ import (
 
 	"tare/internal/lab/deploy"
 	"tare/internal/lab/env"
+	"tare/internal/lab/hostcache"
 	"tare/internal/measure/wire"
 	"tare/internal/measure/workload/launch"
 	"tare/internal/plan"
 	"tare/internal/record"
 	"tare/internal/sys/proc"
+	"tare/internal/unit"
 )
 
 // Launcher makes another environment like one of the plan's, uses it once and removes it.
 type Launcher interface {
-	// Launch reports what that took. What was made is removed, whatever comes of it.
-	Launch(ctx context.Context, e *plan.Target, p Probe) (Launched, error)
+	// Launch reports what that took. What was made is removed, whatever comes of it. With cold, the host's page cache is
+	// dropped before; the error is a *record.Failure if that is not possible.
+	Launch(ctx context.Context, e *plan.Target, p Probe, cold bool) (Launched, error)
 }
 
 // Probe must succeed before an environment counts as ready.
@@ -51,7 +54,8 @@ func (x *trialRunner) worker(w *plan.Workload, target string) worker {
 		return x.table.targets[target].Agent
 	}
 	e, _ := x.plan.Target(target)
-	return launching{x.launcher, e, Probe{w.Params[launch.ProbeParam], w.Params.Duration(launch.WaitParam)}}
+	return launching{x.launcher, e, Probe{w.Params[launch.ProbeParam], w.Params.Duration(launch.WaitParam)},
+		w.Params[launch.CacheParam] == launch.Cold}
 }
 
 // launching does the trials of env.launch in a target.
@@ -59,6 +63,7 @@ type launching struct {
 	by    Launcher
 	like  *plan.Target
 	probe Probe
+	cold  bool
 }
 
 // Calibrate implements worker. The work is one launch; how long it takes, the warm-up shows.
@@ -72,7 +77,7 @@ func (l launching) Run(ctx context.Context, _ wire.Run) (o deploy.Outcome, err e
 	if l.by == nil {
 		return o, &record.Failure{Kind: "refused", Message: "this run cannot open further environments"}
 	}
-	got, err := l.by.Launch(ctx, l.like, l.probe)
+	got, err := l.by.Launch(ctx, l.like, l.probe, l.cold)
 	if err != nil {
 		if o.Result.Error = failure(kindLaunch, err); ctx.Err() != nil {
 			return o, err
@@ -91,7 +96,7 @@ const kindLaunch = "launch"
 const probePause = 20 * time.Millisecond
 
 // Launch implements Launcher.
-func (d *Drivers) Launch(ctx context.Context, e *plan.Target, p Probe) (l Launched, err error) {
+func (d *Drivers) Launch(ctx context.Context, e *plan.Target, p Probe, cold bool) (l Launched, err error) {
 	info, ok := d.Registry.Lookup(e.Spec.Driver)
 	if !ok {
 		return l, fmt.Errorf("environment %s: there is no driver %q", e.Name, e.Spec.Driver)
@@ -110,6 +115,11 @@ func (d *Drivers) Launch(ctx context.Context, e *plan.Target, p Probe) (l Launch
 	defer cancel()
 	o := d.options(e, dir)
 	o.Name += "-launch" // what is made on a shared system has names of its own
+	if cold {
+		if err := hostcache.DropAll(); err != nil {
+			return l, &record.Failure{Kind: "refused", Message: err.Error() + "; leave out cache=cold"}
+		}
+	}
 	l.Start, l.Metrics = time.Now(), map[string]float64{}
 	last := l.Start
 	step := func(metric string) {
@@ -144,9 +154,7 @@ func (d *Drivers) Launch(ctx context.Context, e *plan.Target, p Probe) (l Launch
 	}
 	l.Ready = last.Sub(l.Start)
 	l.Metrics[launch.Ready] = l.Ready.Seconds()
-	if bytes, ok := resident(opened); ok {
-		l.State = map[string]string{launch.Memory: fmt.Sprintf("%d MiB", bytes>>20)}
-	}
+	l.State = standing(ctx, opened, dir)
 	last = time.Now()
 	nothing := func() error { return nil }
 	leave, err = nothing, s.Close()
@@ -178,18 +186,20 @@ func await(ctx context.Context, s *deploy.Conn, p Probe) error {
 	}
 }
 
-// resident is the memory of an environment's own processes on this machine, if they are known.
-func resident(opened env.Env) (bytes int64, ok bool) {
-	own, ok := opened.(env.HostProcesses)
-	if !ok {
-		return 0, false
-	}
-	for _, pid := range own.Processes() {
-		_, rss, err := proc.Usage(pid)
-		if err != nil {
-			return 0, false
+// standing is what an environment takes of this machine while nothing is asked of it, as the states of a launch.
+func standing(ctx context.Context, opened env.Env, dir string) map[string]string {
+	state := map[string]string{}
+	note := func(name string, bytes int64) {
+		if bytes > 0 {
+			state[name] = unit.Format(float64(bytes), "B")
 		}
-		bytes += rss
 	}
-	return bytes, bytes > 0
+	if read := hostMemory(opened); read != nil {
+		if m, err := read(); err == nil {
+			note(launch.Memory, m.Resident)
+			note(launch.Shared, m.Proportional)
+		}
+	}
+	note(launch.Disk, hostDisk(ctx, opened, dir))
+	return state
 }

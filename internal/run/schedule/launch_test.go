@@ -19,13 +19,14 @@ type launches struct {
 	*world
 	asked []string
 	probe Probe
+	cold  bool
 	fails map[string]error
 }
 
-func (w *launches) Launch(_ context.Context, e *plan.Target, p Probe) (Launched, error) {
+func (w *launches) Launch(_ context.Context, e *plan.Target, p Probe, cold bool) (Launched, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.asked, w.probe = append(w.asked, e.Name), p
+	w.asked, w.probe, w.cold = append(w.asked, e.Name), p, cold
 	ready := time.Duration(w.cost[e.Name] * float64(time.Millisecond) * (1 + w.noise*(2*w.rng.Float64()-1)))
 	return Launched{Start: time.Now(), Ready: ready, Metrics: map[string]float64{launch.Ready: ready.Seconds()}},
 		w.fails[e.Name]
@@ -51,12 +52,13 @@ func launchAll(t *testing.T, w *launches, params workload.Params) *memory {
 // A launch is a trial like any other, and the agents of the targets do nothing for it.
 func TestLaunchesAreTheControllers(t *testing.T) {
 	w := &launches{world: newWorld(0.01, map[string]float64{"host": 1, "box": 5})}
-	m := launchAll(t, w, workload.Params{launch.ProbeParam: "true", launch.WaitParam: "3s"})
+	m := launchAll(t, w, workload.Params{launch.ProbeParam: "true", launch.WaitParam: "3s",
+		launch.CacheParam: launch.Cold})
 	if len(m.trials) == 0 || len(m.trials) != len(w.asked) || len(w.calls) != 0 {
 		t.Errorf("%d trials, %d launches, %d trials of agents", len(m.trials), len(w.asked), len(w.calls))
 	}
-	if w.probe != (Probe{"true", 3 * time.Second}) {
-		t.Errorf("the probe is %+v", w.probe)
+	if w.probe != (Probe{"true", 3 * time.Second}) || !w.cold {
+		t.Errorf("the probe is %+v, cold %v", w.probe, w.cold)
 	}
 	for _, tr := range m.trials {
 		if tr.Error != nil || tr.Work != 1 || tr.Metrics[launch.Ready] <= 0 || tr.AgentNS != tr.ControllerNS {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -101,13 +102,17 @@ func (d *Drivers) Open(ctx context.Context, e *plan.Target, mounts []*plan.Targe
 		undo()
 		return t, err
 	}
-	if err = d.flushes(ctx, s, e, &t); err != nil {
+	first := e.Like == "" // further copies are like it
+	if first {
+		err = d.flushes(ctx, s, e, &t)
+	}
+	if err != nil {
 		s.Close()
 		undo()
 		return t, err
 	}
-	if d.Idle {
-		idle(ctx, opened, &t.Record.Outside)
+	if d.Idle && first {
+		idle(ctx, opened, dir, &t.Record.Outside)
 	}
 	t.Agent = s
 	t.Loopback, t.Unreached = env.Loopback(e.Name, opened)
@@ -116,7 +121,7 @@ func (d *Drivers) Open(ctx context.Context, e *plan.Target, mounts []*plan.Targe
 			t.Unreached = nil
 		}
 	}
-	t.HostThreads, t.HostProcesses = hostThreads(opened), hostProcesses(opened)
+	t.HostThreads, t.HostProcesses, t.HostMemory = hostThreads(opened), hostProcesses(opened), hostMemory(opened)
 	if c, ok := opened.(env.HostCacher); ok {
 		t.DropHostCache = c.DropHostCaches
 	}
@@ -140,21 +145,46 @@ func pictures(d *record.DiskMap) []record.DiskMap {
 	return []record.DiskMap{*d}
 }
 
-// idle watches what an environment costs the host while nothing is asked of it.
-func idle(ctx context.Context, opened env.Env, facts *record.Facts) {
-	s, ok := opened.(env.HostProcesses)
-	if !ok {
-		return // nothing of it runs when its agent waits
-	}
-	used := func() (cpu time.Duration, rss int64, err error) {
-		for _, pid := range s.Processes() {
-			c, r, err := proc.Usage(pid)
-			if err != nil {
-				return 0, 0, err
-			}
-			cpu, rss = cpu+c, rss+r
+// idle watches what an environment costs the host while nothing is asked of it. Where nothing of it runs when its agent
+// waits, that is memory and disk space alone.
+func idle(ctx context.Context, opened env.Env, dir string, facts *record.Facts) {
+	extra := map[string]string{}
+	if s, ok := opened.(env.HostProcesses); ok {
+		if share, ok := idleCPU(ctx, s); ok {
+			extra["idle.cpu"] = fmt.Sprintf("%.4f", share)
 		}
-		return cpu, rss, nil
+	}
+	if read := hostMemory(opened); read != nil {
+		if m, err := read(); err == nil {
+			extra["idle.rss_bytes"] = fmt.Sprint(m.Resident)
+			if m.Proportional > 0 {
+				extra["idle.pss_bytes"] = fmt.Sprint(m.Proportional)
+			}
+		}
+	}
+	if n := hostDisk(ctx, opened, dir); n > 0 {
+		extra["idle.disk_bytes"] = fmt.Sprint(n)
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	if facts.Extra == nil {
+		facts.Extra = map[string]string{}
+	}
+	maps.Copy(facts.Extra, extra)
+}
+
+// idleCPU is the share of one CPU that an environment takes while nothing is asked of it.
+func idleCPU(ctx context.Context, s env.HostProcesses) (share float64, ok bool) {
+	used := func() (cpu time.Duration, err error) {
+		for _, pid := range s.Processes() {
+			c, _, err := proc.Usage(pid)
+			if err != nil {
+				return 0, err
+			}
+			cpu += c
+		}
+		return cpu, nil
 	}
 	pause := func(d time.Duration) {
 		select {
@@ -164,17 +194,13 @@ func idle(ctx context.Context, opened env.Env, facts *record.Facts) {
 	}
 	pause(idleSettle)
 	began := time.Now()
-	before, _, err := used()
+	before, err := used()
 	pause(idleLook)
-	after, rss, err2 := used()
+	after, err2 := used()
 	if err != nil || err2 != nil || ctx.Err() != nil {
-		return
+		return 0, false
 	}
-	if facts.Extra == nil {
-		facts.Extra = map[string]string{}
-	}
-	facts.Extra["idle.cpu"] = fmt.Sprintf("%.4f", (after-before).Seconds()/time.Since(began).Seconds())
-	facts.Extra["idle.rss_bytes"] = fmt.Sprint(rss)
+	return (after - before).Seconds() / time.Since(began).Seconds(), true
 }
 
 // mount has the agent put in place what the driver could not, and asks it what its kernel shows of each mount. An error

@@ -105,6 +105,7 @@ func newRunner(c Config, s *stops) *runner {
 		reporter: r.reporter, trials: r.trials, peer: peer, opening: costs}
 	r.environments = &envOpener{plan: c.Plan, opener: c.Opener, table: r.table, journal: r.journal, budget: r.budget,
 		reporter: r.reporter, costs: costs}
+	r.calibrator.environments = r.environments
 	return r
 }
 

@@ -78,7 +78,7 @@ func (x *trialRunner) trial(ctx context.Context, w *plan.Workload, t record.Tria
 	if lacking != nil && (err == nil || at.Agent.Alive()) {
 		err, out.Result.Figures = lacking, record.Figures{}
 	}
-	t.Beside = beside
+	t.Beside, t.Copies = beside, out.Copies
 	t.Start, t.AgentNS, t.ControllerNS = out.Start, out.Result.ElapsedNS, out.ControllerNS
 	t.RTTNS, t.RTTSpreadNS, t.SetupNS = out.RTTNS, out.RTTSpreadNS, out.SetupNS
 	t.Load = out.Load
@@ -127,7 +127,8 @@ func (x *trialRunner) trial(ctx context.Context, w *plan.Workload, t record.Tria
 	}
 	c.failures++
 	// Neither says anything of the cell's own work.
-	warm := t.Warmup() && t.Error.Kind != kindNeighbourFailed && t.Error.Kind != crowd.Apart
+	warm := t.Warmup() && t.Error.Kind != kindNeighbourFailed && t.Error.Kind != crowd.Apart &&
+		t.Error.Kind != kindCopiesApart
 	if c.failures >= verdict.GivenUp || !at.Agent.Alive() || warm || t.Error.Kind == kindServerDied ||
 		t.Error.Kind == kindPeerDied || t.Error.Kind == kindLoadHostDied {
 		x.giveUp(w, t.Target, c, t.Error)

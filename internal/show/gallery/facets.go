@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"tare/internal/bundle"
@@ -51,6 +52,9 @@ func driverOf(t *plan.Target) string {
 	}
 	if t.Beside != "" {
 		name += " beside a neighbour"
+	}
+	if t.Copies > 0 {
+		name += " in " + strconv.Itoa(t.Copies) + " copies"
 	}
 	return name
 }

@@ -13,7 +13,7 @@ func (t *terminal) details() {
 	t.line("")
 	for i := range t.Targets {
 		x := &t.Targets[i]
-		if x.Beside != "" {
+		if x.Like != "" {
 			continue // it is another one of these
 		}
 		f := &x.Inside

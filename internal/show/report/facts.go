@@ -40,6 +40,9 @@ func (m *Model) factRows() []factRow {
 		t := &m.Targets[i]
 		f.set(i, "spec", t.Spec)
 		f.set(i, "neighbour", t.Beside)
+		if t.Copies > 0 {
+			f.set(i, "copies", strconv.Itoa(t.Copies))
+		}
 		f.set(i, "opened in", secondsText(t.OpenS))
 		f.set(i, "emulated CPU", boolText(t.Emulated))
 		if t.Error != nil {

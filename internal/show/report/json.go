@@ -70,6 +70,17 @@ func plainResult(r *verdict.Result) *verdict.Result {
 		x := &c.Neighbours[i]
 		finite(&x.Ratio, &x.Low, &x.High, &x.Level, &x.Alone, &x.Beside, &x.Covered)
 	}
+	c.Density = append([]verdict.Density(nil), r.Density...) // as costs
+	for i := range c.Density {
+		d := &c.Density[i]
+		finite(&d.Floor)
+		d.Steps = append([]verdict.DensityStep{}, d.Steps...)
+		for j := range d.Steps {
+			x := &d.Steps[j]
+			finite(&x.Share, &x.Low, &x.High, &x.Level, &x.Throughput, &x.Slowest, &x.Tail, &x.TailRatio, &x.TailLow,
+				&x.TailHigh, &x.Covered)
+		}
+	}
 	finite(&c.Run.Seconds, &c.Run.Alpha, &c.Run.LookAlpha)
 	return &c
 }

@@ -9,17 +9,21 @@ import (
 	"tare/internal/judge/verdict"
 )
 
-// tables writes the table of the targets as they are alone and, where there are neighbours, the matrix of each target
-// that they disturb: its workloads below each other, the neighbours side by side.
+// tables writes the table of the targets as they are alone. Where there are neighbours, the matrix of each target that
+// they disturb follows: its workloads below each other, the neighbours side by side. Where there are copies, a table of
+// each environment and workload follows: the numbers of copies below each other.
 func (t *terminal) tables() {
-	if len(t.Neighbours) == 0 {
+	if len(t.Neighbours) == 0 && len(t.Density) == 0 {
 		t.table()
 		return
 	}
 	whole := t.Model
-	t.Model = whole.among(whole.Run.Baseline, func(x *verdict.Target) bool { return x.Beside == "" })
+	t.Model = whole.among(whole.Run.Baseline, func(x *verdict.Target) bool { return x.Like == "" })
 	t.table()
 	t.Model = whole
+	for i := range t.Density {
+		t.dense(&t.Density[i])
+	}
 	var victims []string
 	for i := range t.Targets { // of one that did not open a finding tells
 		v := t.Targets[i].Name

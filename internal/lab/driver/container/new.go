@@ -7,8 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -16,6 +19,7 @@ import (
 	"tare/internal/lab/env"
 	"tare/internal/lab/stack"
 	"tare/internal/record"
+	"tare/internal/sys/proc"
 )
 
 // container is an environment that tare made: one container, with the agent as its only process.
@@ -36,6 +40,8 @@ type container struct {
 	name   string  // "" if there is none
 	stream *stream // of the last agent; its container is gone or ending
 	closed bool
+	pid    int    // of the agent on this machine; 0 if it is not known
+	pidOf  string // the container that pid is of
 }
 
 // openNew makes a container and copies the agent into it. Agent starts it.
@@ -206,6 +212,65 @@ func (c *container) Agent(ctx context.Context) (env.Stream, error) {
 
 // Facts returns what the engine reports about the container.
 func (c *container) Facts() record.Facts { return c.facts }
+
+// AgentProcess implements env.HostAgent. The engine may count processes in another namespace than this program, or run on
+// another machine, but the name of a container's control group has its id everywhere.
+func (c *container) AgentProcess() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.name == "" || !c.stream.busy() {
+		return 0
+	}
+	if c.pidOf == c.name {
+		return c.pid
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), probeTime)
+	defer cancel()
+	out, err := c.engine.run(ctx, nil, "container", "inspect", "--format", "{{.Id}}", c.name)
+	if err != nil {
+		return 0
+	}
+	c.pid, c.pidOf = processOf(strings.TrimSpace(string(out))), c.name
+	return c.pid
+}
+
+// processOf is the agent among the processes of a container on this machine; 0 if there is none. Its workers have other
+// names.
+func processOf(id string) int {
+	const shortest = 32 // of an id, in digits
+	groups, err := filepath.Glob("/proc/[0-9]*/cgroup")
+	if err != nil || len(id) < shortest {
+		return 0
+	}
+	least := 0
+	for _, name := range groups {
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+		if err != nil || proc.Name(pid) != agentName {
+			continue
+		}
+		if text, err := os.ReadFile(name); err == nil && strings.Contains(string(text), id) &&
+			(least == 0 || pid < least) {
+			least = pid
+		}
+	}
+	return least
+}
+
+// DiskUsage implements env.DiskUser: the layer in which the container writes.
+func (c *container) DiskUsage(ctx context.Context) (int64, error) {
+	c.mu.Lock()
+	name := c.name
+	c.mu.Unlock()
+	out, err := c.engine.run(ctx, nil, "container", "inspect", "--size", "--format", "{{.SizeRw}}", name)
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("read the size of container %s: %q", name, out)
+	}
+	return n, nil
+}
 
 // Mounts are the mounts of the container.
 func (c *container) Mounts() []env.Mounted { return c.mounts.all }

@@ -177,6 +177,9 @@ func (e *environment) Agent(ctx context.Context) (env.Stream, error) {
 	return e.agents.Start(ctx, proc.Command(context.WithoutCancel(ctx), e.argv...))
 }
 
+// AgentProcess implements env.HostAgent.
+func (e *environment) AgentProcess() int { return e.agents.Pid() }
+
 // Loopback implements env.LoopbackProvider.
 func (e *environment) Loopback() (string, error) { return "127.0.0.1", nil }
 

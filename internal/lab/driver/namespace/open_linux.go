@@ -98,6 +98,9 @@ func hostname(name string) string {
 	return strings.Trim(strings.NewReplacer("_", "-", ".", "-").Replace(name), "-")
 }
 
+// AgentProcess implements env.HostAgent. It is the first process of the container.
+func (e *environment) AgentProcess() int { return e.agents.Pid() }
+
 // Loopback implements env.LoopbackProvider.
 func (e *environment) Loopback() (string, error) { return "127.0.0.1", e.reach }
 

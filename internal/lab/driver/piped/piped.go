@@ -66,6 +66,20 @@ func (a *Agents) Last() *proc.Stream {
 	return a.cur
 }
 
+// Pid is the process id of the running agent; 0 if none runs.
+func (a *Agents) Pid() int {
+	s := a.Last()
+	if s == nil {
+		return 0
+	}
+	select {
+	case <-s.Done():
+		return 0
+	default:
+		return s.Pid()
+	}
+}
+
 // Diagnose returns the evidence of the last agent.
 func (a *Agents) Diagnose() []byte {
 	if s := a.Last(); s != nil {

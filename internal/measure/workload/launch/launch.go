@@ -27,14 +27,20 @@ const (
 	Gone    = "gone"
 )
 
-// Memory is the state that has the resident memory of the environment's own processes on the controller's machine once
-// it is ready, where the driver knows them.
-const Memory = "host_memory"
+// The states of a launch once it is ready, where the driver knows them: the memory of the environment's processes on the
+// controller's machine, resident and with shared pages in parts, and what its own files take there.
+const (
+	Memory = "host_memory"
+	Shared = "host_memory_proportional"
+	Disk   = "host_disk"
+)
 
-// The parameters: the user's own probe, and how long it may fail.
+// The parameters: the user's own probe, how long it may fail, and whether the host's page cache is dropped before.
 const (
 	ProbeParam = "probe"
 	WaitParam  = "wait"
+	CacheParam = "cache"
+	Cold       = "cold"
 )
 
 // Kinds lists the kinds of this package.
@@ -61,15 +67,21 @@ func Kinds() []workload.Kind {
 		Name: Kind, Family: "launch", WorkUnit: "launch", MaxWork: 1, Unseeded: true, Controller: true,
 		Doc: workload.Doc("Makes another environment like the target, uses it once, and removes it: what it costs to " +
 			"have one. The target itself stays open meanwhile. Images, kernels and states that the driver keeps are " +
-			"there from the warm-up on. Settings count, mounts do not: they are measured in the target. The state " +
-			"host_memory is the resident memory of the environment's own processes on the controller's machine, " +
-			"where the driver knows them."),
+			"there from the warm-up on. Settings count, mounts do not: they are measured in the target. The " +
+			"states host_memory, host_memory_proportional and host_disk are what it takes of the controller's machine " +
+			"once it is ready, where the driver knows that: the resident memory of its processes, the same with each " +
+			"shared page in equal parts for those that share it, and the space of its own files without images that " +
+			"others share."),
 		Params: []workload.Param{
 			{Name: ProbeParam, Type: workload.Text, Doc: workload.Doc("a command line of the environment that must " +
 				"succeed before it counts as ready, such as one that asks for a page. It is started again while it " +
 				"fails")},
 			{Name: WaitParam, Type: workload.Duration, Default: "1m", Doc: workload.Doc("how long the probe may fail " +
 				"before the environment counts as not ready")},
+			{Name: CacheParam, Type: workload.Choice, Default: "warm", Choices: []string{"warm", Cold},
+				Doc: workload.Doc("cold: the host's page cache is dropped before each launch, with images, kernels and " +
+					"programs that nobody has mapped. It needs root on Linux, and slows down all else on the host for a " +
+					"while")},
 		},
 		Metrics: metrics(false),
 		Dynamic: func(p workload.Params) []unit.Metric { return metrics(p[ProbeParam] != "") },

@@ -1,0 +1,58 @@
+package deploy_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"tare/internal/lab/deploy"
+	"tare/internal/measure/wire"
+	"tare/internal/record"
+)
+
+// A trial that is held has prepared everything and begins when it is told to, and that wait is in none of its times but
+// the preparation.
+func TestHeldTrialBeginsWhenItIsTold(t *testing.T) {
+	s, stream := connect(t, t.TempDir())
+	const wait = 300 * time.Millisecond
+	workers := 0
+	o, err := s.RunHeld(within(t, time.Minute), wire.Run{Job: job("t.spin"), Work: 1}, deploy.Held{
+		Ready: func(context.Context, string, int64) (int64, error) {
+			workers = len(children(stream.Pid()))
+			time.Sleep(wait)
+			return wire.Now(), nil
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if workers != 1 {
+		t.Errorf("%d workers were ready", workers)
+	}
+	if o.SetupNS < int64(wait) {
+		t.Errorf("prepared in %v", time.Duration(o.SetupNS))
+	}
+	if o.Result.ElapsedNS <= 0 || o.Result.ElapsedNS >= int64(wait) || o.ControllerNS >= int64(wait) {
+		t.Errorf("took %v by the agent, %v by the controller", time.Duration(o.Result.ElapsedNS),
+			time.Duration(o.ControllerNS))
+	}
+}
+
+// A trial that is given up while it is held ends its worker; the agent goes on.
+func TestHeldTrialGivenUp(t *testing.T) {
+	s, stream := connect(t, t.TempDir())
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := s.RunHeld(ctx, wire.Run{Job: job("t.idle"), Work: 1}, deploy.Held{
+		Ready: func(ctx context.Context, _ string, _ int64) (int64, error) {
+			cancel()
+			<-ctx.Done()
+			return 0, ctx.Err()
+		}})
+	if f, ok := errors.AsType[*record.Failure](err); !ok || f.Kind != "cancelled" {
+		t.Errorf("got %v", err)
+	}
+	if !s.Alive() || len(children(stream.Pid())) != 0 {
+		t.Fatalf("alive %v, workers %v", s.Alive(), children(stream.Pid()))
+	}
+	run(t, s, wire.Run{Job: job("t.idle"), Work: 1})
+}

@@ -1,0 +1,35 @@
+package schedule
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"tare/internal/lab/env"
+)
+
+// hostDisk is the space that an environment's own files take, as its driver says, or else those in the directory that
+// was made for it; 0 if that is not known. What it shares with others, such as an image, is not in it.
+func hostDisk(ctx context.Context, opened env.Env, dir string) (bytes int64) {
+	if d, ok := opened.(env.DiskUser); ok {
+		n, err := d.DiskUsage(ctx)
+		if err != nil {
+			return 0
+		}
+		return n
+	}
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return nil // it was removed meanwhile, or is mounted by others
+		}
+		if info, err := d.Info(); err == nil && info.Mode()&os.ModeType == 0 {
+			bytes += allocated(info)
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		return 0
+	}
+	return bytes
+}

@@ -1,0 +1,325 @@
+package schedule
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"tare/internal/lab/deploy"
+	"tare/internal/measure/wire"
+	"tare/internal/record"
+	"tare/internal/unit"
+)
+
+// kindCopiesApart is the failure of a trial in which the copies did not work at the same time.
+const kindCopiesApart = "copies-apart"
+
+// together are the agents of several copies of an environment, which do each trial at the same time, as one agent. Each
+// copy prepares all that it needs and waits; when the last one is ready, all begin. One copy alone is measured in the
+// same way, so that what the others are compared with has begun as they have.
+type together struct {
+	set    *copySet
+	copies int // so many of the set
+}
+
+// members are the copies that are needed, as far as they are open.
+func (c *together) members() []*Target {
+	return c.set.open[:min(c.copies, len(c.set.open))]
+}
+
+// Alive implements Agent: all of them are needed.
+func (c *together) Alive() bool {
+	return !slices.ContainsFunc(c.members(), func(t *Target) bool { return !t.Agent.Alive() })
+}
+
+// Calibrate implements Agent: what one copy does alone.
+func (c *together) Calibrate(ctx context.Context, q wire.Calibrate) (wire.Calibrated, error) {
+	return c.set.open[0].Agent.Calibrate(ctx, q)
+}
+
+// Supply implements Agent.
+func (c *together) Supply(ctx context.Context, f deploy.File) error {
+	for _, t := range c.members() {
+		if err := t.Agent.Supply(ctx, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// HostPeer implements Agent.
+func (c *together) HostPeer(ctx context.Context, token string) ([]string, error) {
+	return c.set.open[0].Agent.HostPeer(ctx, token)
+}
+
+// FindPeer implements Agent.
+func (c *together) FindPeer(ctx context.Context, addresses []string, token string) (string, error) {
+	return c.set.open[0].Agent.FindPeer(ctx, addresses, token)
+}
+
+// Run implements Agent.
+func (c *together) Run(ctx context.Context, run wire.Run) (deploy.Outcome, error) {
+	return c.run(ctx, run, func(rtt int64) (int64, error) { return soon(rtt), nil })
+}
+
+// RunTold implements Agent. The end is told when all have ended.
+func (c *together) RunTold(ctx context.Context, run wire.Run, mark func(begins bool)) (deploy.Outcome, error) {
+	begun := false
+	defer func() {
+		if begun {
+			mark(false)
+		}
+	}()
+	return c.run(ctx, run, func(rtt int64) (int64, error) { begun = true; mark(true); return soon(rtt), nil })
+}
+
+// RunHeld implements Agent. What a worker offers to others is for one of them, and copies offer nothing.
+func (c *together) RunHeld(ctx context.Context, run wire.Run, h deploy.Held) (deploy.Outcome, error) {
+	return c.run(ctx, run, func(rtt int64) (int64, error) { return h.Ready(ctx, "", rtt) })
+}
+
+// run does a trial in all copies. It calls ready when all of them wait for their beginning, with the longest round trip
+// to one of them; ready says when that is, by wire.Now.
+func (c *together) run(ctx context.Context, run wire.Run, ready func(rtt int64) (int64, error)) (deploy.Outcome,
+	error) {
+	members := c.members()
+	if len(members) < c.copies {
+		return deploy.Outcome{}, fmt.Errorf("%d of %d copies of %s are open", len(members), c.copies, c.set.of)
+	}
+	own, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	memory := make([]record.Memory, len(members))
+	meet := newMeeting(len(members), func(rtt int64) (int64, error) {
+		for i, t := range members {
+			if t.HostMemory != nil {
+				memory[i], _ = t.HostMemory() // 0: not known
+			}
+		}
+		return ready(rtt)
+	})
+	outs := make([]deploy.Outcome, len(members))
+	var all sync.WaitGroup
+	for i, t := range members {
+		all.Go(func() {
+			out, err := t.Agent.RunHeld(own, run, deploy.Held{Ready: meet.wait})
+			if err == nil && out.Result.Error != nil {
+				err = out.Result.Error
+			}
+			if outs[i] = out; err != nil {
+				stop(c.failed(i, err)) // the first one counts; the others' work would be of fewer copies
+			}
+		})
+	}
+	all.Wait()
+	if err := context.Cause(own); err != nil {
+		return deploy.Outcome{Start: outs[0].Start}, err
+	}
+	return c.outcome(outs, memory)
+}
+
+// failed says which copy failed.
+func (c *together) failed(which int, err error) error {
+	if c.copies == 1 {
+		return err
+	}
+	f := *failure("measure", err)
+	f.Message = fmt.Sprintf("copy %d of %d of %s: %s", which+1, c.copies, c.set.of, f.Message)
+	return &f
+}
+
+// meeting lets several begin together.
+type meeting struct {
+	mu      sync.Mutex
+	missing int
+	rtt     int64                                 // the longest that was said, ns
+	last    func(rtt int64) (at int64, err error) // called by the last one that comes
+	all     chan struct{}
+	at      int64 // of last, as err; valid once all is closed
+	err     error
+}
+
+func newMeeting(n int, last func(rtt int64) (int64, error)) *meeting {
+	return &meeting{missing: n, last: last, all: make(chan struct{})}
+}
+
+// wait returns when all have come, with the time at which they begin. The error is that of ctx, which has ended before,
+// or of the last one's call.
+func (m *meeting) wait(ctx context.Context, _ string, rtt int64) (at int64, err error) {
+	m.mu.Lock()
+	m.rtt = max(m.rtt, rtt)
+	m.missing--
+	if m.missing == 0 {
+		m.at, m.err = m.last(m.rtt)
+		close(m.all)
+	}
+	m.mu.Unlock()
+	select {
+	case <-m.all:
+		return m.at, m.err
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+// outcome is what came out of all copies, as that of one: the mean of what it cost in each.
+func (c *together) outcome(outs []deploy.Outcome, memory []record.Memory) (deploy.Outcome, error) {
+	one := outs[0]
+	one.Copies = &record.Copies{Covered: overlap(outs)}
+	for i := range outs {
+		one.Copies.Each = append(one.Copies.Each, record.Copy{NS: outs[i].ControllerNS,
+			Metrics: maps.Clone(outs[i].Result.Metrics), Memory: memory[i]})
+	}
+	if len(outs) == 1 {
+		return one, nil
+	}
+	if one.Copies.Covered < leastCovered {
+		return one, &record.Failure{Kind: kindCopiesApart, Message: fmt.Sprintf("the %d copies of %s were all at work "+
+			"for only %.0f %% of the trial; longer trials (trial=) bring them closer together", c.copies, c.set.of,
+			100*one.Copies.Covered)}
+	}
+	mean := func(of func(o *deploy.Outcome) int64) int64 {
+		sum := 0.0
+		for i := range outs {
+			sum += float64(of(&outs[i]))
+		}
+		return int64(sum / float64(len(outs)))
+	}
+	one.ControllerNS = mean(func(o *deploy.Outcome) int64 { return o.ControllerNS })
+	one.Result.ElapsedNS = mean(func(o *deploy.Outcome) int64 { return o.Result.ElapsedNS })
+	one.RTTNS = mean(func(o *deploy.Outcome) int64 { return o.RTTNS })
+	for i := range outs {
+		one.RTTSpreadNS = max(one.RTTSpreadNS, outs[i].RTTSpreadNS)
+	}
+	one.Result.Figures, one.Account = figures(outs), account(outs)
+	return one, nil
+}
+
+// overlap is the share of the time from the first copy's beginning to the last one's end in which all were at work.
+func overlap(outs []deploy.Outcome) float64 {
+	var first, lastBegin, firstEnd, last time.Time
+	for i := range outs {
+		begin, end := timed(&outs[i])
+		if i == 0 || begin.Before(first) {
+			first = begin
+		}
+		if begin.After(lastBegin) {
+			lastBegin = begin
+		}
+		if i == 0 || end.Before(firstEnd) {
+			firstEnd = end
+		}
+		if end.After(last) {
+			last = end
+		}
+	}
+	if length := last.Sub(first); length > 0 {
+		return min(1, max(0, firstEnd.Sub(lastBegin).Seconds()/length.Seconds()))
+	}
+	return 1
+}
+
+// figures are the figures of one copy out of those of all: for each metric the mean of its cost, all samples, and the
+// state of the first. Checks are evidence of equal work, so one that differs is none.
+func figures(outs []deploy.Outcome) record.Figures {
+	f := record.Figures{Metrics: map[string]float64{}, Checks: maps.Clone(outs[0].Result.Checks),
+		State: outs[0].Result.State}
+	declared := map[string]unit.Metric{}
+	for _, m := range outs[0].Result.Declared {
+		declared[m.Name] = m
+	}
+	for name := range outs[0].Result.Metrics {
+		m := declared[name] // one that is not known there costs what it is
+		if cost, ok := meanCost(outs, name, m); ok {
+			f.Metrics[name] = m.Value(cost)
+		}
+	}
+	said := map[string]bool{}
+	for i := range outs {
+		r := &outs[i].Result
+		for name, values := range r.Samples {
+			if f.Samples == nil {
+				f.Samples = map[string][]float64{}
+			}
+			f.Samples[name] = append(f.Samples[name], values...)
+		}
+		for name, value := range r.Checks {
+			if f.Checks[name] != value {
+				f.Checks[name] = fmt.Sprintf("copy %d differs: %s", i+1, value)
+			}
+		}
+		for _, w := range r.Warnings {
+			if !said[w.Code] {
+				said[w.Code] = true
+				f.Warnings = append(f.Warnings, w)
+			}
+		}
+	}
+	for name, values := range f.Samples {
+		f.Samples[name] = wire.Thin(values)
+	}
+	return f
+}
+
+// meanCost is the mean of what a metric costs in each copy. A metric that one of them does not report has none.
+func meanCost(outs []deploy.Outcome, name string, m unit.Metric) (float64, bool) {
+	sum := 0.0
+	for i := range outs {
+		v, ok := outs[i].Result.Metrics[name]
+		if !ok || m.Better == unit.Higher && v <= 0 {
+			return 0, false
+		}
+		sum += m.Cost(v)
+	}
+	return sum / float64(len(outs)), true
+}
+
+// account is the mean of the accounts of several trials of equal work; nil where one of them has none, or they had
+// different numbers of lanes, which cannot be added.
+func account(outs []deploy.Outcome) *record.Account {
+	mean := &record.Account{Counts: map[string]int64{}, Unmeasured: map[string]string{}}
+	for i := range outs {
+		a := outs[i].Account
+		if a == nil || outs[0].Account == nil || a.Lanes != outs[0].Account.Lanes {
+			return nil
+		}
+		mean.Lanes = a.Lanes
+		for name, why := range a.Unmeasured {
+			mean.Unmeasured[name] = cmp.Or(mean.Unmeasured[name], why)
+		}
+	}
+	for name := range outs[0].Account.Counts {
+		sum := 0.0
+		for i := range outs {
+			v, ok := outs[i].Account.Counts[name]
+			if !ok {
+				mean.Unmeasured[name] = cmp.Or(mean.Unmeasured[name], "not measured in every copy")
+			}
+			sum += float64(v)
+		}
+		if mean.Unmeasured[name] == "" {
+			mean.Counts[name] = int64(sum / float64(len(outs)))
+		}
+	}
+	return mean
+}
+
+// closeTogether closes several, each by a function, and returns what went wrong.
+func closeTogether(all []func() error) error {
+	errs := make([]error, len(all))
+	room := make(chan struct{}, closedAtOnce)
+	var closing sync.WaitGroup
+	for i, end := range all {
+		closing.Go(func() {
+			room <- struct{}{}
+			defer func() { <-room }()
+			errs[i] = end()
+		})
+	}
+	closing.Wait()
+	return errors.Join(errs...)
+}
