@@ -95,6 +95,9 @@ func openNew(ctx context.Context, e engine, a about, o env.Options) (_ env.Env, 
 	if err != nil {
 		return fail("inspect container", err)
 	}
+	if err = seen.HostConfig.dropped(o.Spec); err != nil {
+		return fail("set limits", err)
+	}
 	c.facts = seen.facts(a, img, c.dir)
 	addGiven(c.facts.Settings, o.Settings)
 	if st, _, ok, err := stack.Of(&o.Spec, ""); ok && err == nil {

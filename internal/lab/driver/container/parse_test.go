@@ -266,7 +266,7 @@ func TestSettingsAreChecked(t *testing.T) {
 
 func TestCreateOptions(t *testing.T) {
 	spec, err := env.ParseSpec("docker?cpus=1.5&memory=64MiB&network=none&" +
-		"ulimit=nofile=9:9,nproc=8&volume=tmpfs&dir=/w&privileged=yes&runtime=crun")
+		"ulimit=nofile=9:9,nproc=8&volume=tmpfs&dir=/w&privileged=yes&runtime=crun&weight=512&write_bps=/dev/vda:1MiB")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +274,7 @@ func TestCreateOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "--cpus 1.5 --network none --runtime crun --memory 67108864 --ulimit nofile=9:9 --ulimit nproc=8 " +
+	want := "--cpus 1.5 --network none --runtime crun --memory 67108864 --cpu-shares 512 --device-write-bps /dev/vda:1048576 --ulimit nofile=9:9 --ulimit nproc=8 " +
 		"--privileged --tmpfs /w:rw,exec,mode=1777"
 	if strings.Join(got, " ") != want {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, " "), want)

@@ -21,7 +21,7 @@ const workDir = "/tare-work"
 // settings declares the drivers' settings. Without settings everything is as with the engine's own `run`, except that
 // no port is ever published.
 func settings(engine string) []env.Setting {
-	return []env.Setting{
+	return append([]env.Setting{
 		{Name: "host", Doc: "address of the daemon, in the form of " + engine + "'s own option",
 			Default: "the client's choice"},
 		{Name: "container", Doc: "name of a running container to use, instead of making one"},
@@ -55,7 +55,7 @@ func settings(engine string) []env.Setting {
 			Doc: "what is mounted at dir: none (the container's own root), anonymous (a volume of the engine) or " +
 				"tmpfs",
 			Check: env.OneOf("none", "anonymous", "tmpfs"), Try: []string{"none", "anonymous"}, Moves: env.MovesFiles},
-	}
+	}, limitSettings()...)
 }
 
 // checkSpec says what is wrong with a spec. The registry has already checked the settings of a plan one by one, but
@@ -119,6 +119,11 @@ func createOptions(s env.Spec) ([]string, error) {
 		}
 		opts = append(opts, "--memory", strconv.FormatInt(n, 10))
 	}
+	limited, err := limitOptions(s)
+	if err != nil {
+		return nil, err
+	}
+	opts = append(opts, limited...)
 	for _, o := range []struct{ setting, option string }{{"security", "--security-opt"}, {"ulimit", "--ulimit"}} {
 		if v := s.Get(o.setting, ""); v != "" {
 			for _, item := range strings.Split(v, ",") {
