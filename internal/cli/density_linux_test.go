@@ -98,8 +98,10 @@ func TestDensityRefused(t *testing.T) {
 	}{
 		{[]string{"-w", "cpu.prime"}, "name an environment (-e)"},
 		{[]string{"-e", "host"}, "the work to do in copies of it (-w)"},
-		{[]string{"-e", "host", "-w", "env.launch"}, "cannot be done in several copies at once: the controller does it"},
-		{[]string{"-e", "host", "-w", "cpu.prime", "--max", "1"}, "expected the greatest number of copies, from 2 to 256"},
+		{[]string{"-e", "host", "-w", "env.launch"}, "cannot be done in several copies at once: the controller does " +
+			"it"},
+		{[]string{"-e", "host", "-w", "cpu.prime", "--max", "1"}, "expected the greatest number of copies, from 2 " +
+			"to 256"},
 		{[]string{"-e", "host", "-w", "cpu.prime", "--floor", "1.5"}, "expected a share above 0 and at most 1"},
 	} {
 		if o := l.do(append([]string{"density"}, x.args...)...); o.code != 2 || !strings.Contains(o.err, x.want) {

@@ -505,7 +505,8 @@ func (cat *catalog) forecast(w io.Writer, p *plan.Plan, say bool) {
 		fmt.Fprintf(w, "load       %s\n", strings.TrimSpace(wrap(text, 11, 100)))
 	}
 	if c := p.Copies; c != nil {
-		fmt.Fprintf(w, "copies     %s\n", strings.TrimSpace(wrap(fmt.Sprintf("1, %s at once of %s, until each does far "+
+		fmt.Fprintf(w, "copies     %s\n", strings.TrimSpace(wrap(fmt.Sprintf("1, %s at once of %s, until each does "+
+			"far "+
 			"less than %s of what one does alone", joinInts(c.Steps), strings.Join(c.Targets, ", "), percent(c.Floor)),
 			11, 100)))
 	}

@@ -69,8 +69,9 @@ func TestCopiesOfFlags(t *testing.T) {
 		text  string
 		steps []int
 	}{{"2", []int{2}}, {"8", []int{2, 4, 8}}, {"1,3", []int{3}}, {"2,3,6", []int{2, 3, 6}}} {
-		p, err := FromFlags(nil, Flags{Environments: []string{"host", "box=namespace"}, Workloads: []string{"cpu.prime"},
-			Copies: x.text, Floor: 0.7, Seed: 7}, tables())
+		p, err := FromFlags(nil, Flags{Environments: []string{"host", "box=namespace"},
+			Workloads: []string{"cpu.prime"},
+			Copies:    x.text, Floor: 0.7, Seed: 7}, tables())
 		if err != nil {
 			t.Fatalf("%s: %v", x.text, err)
 		}

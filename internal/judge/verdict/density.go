@@ -18,8 +18,8 @@ type Density struct {
 	Workload    string  `json:"workload"`    // label
 	Metric      string  `json:"metric"`      // that decides
 	Floor       float64 `json:"floor"`       // the share of what one does alone that each copy is to keep, (0, 1]
-	// Keeps is the greatest number of copies of which it is shown that they keep the floor, as all smaller numbers do; 0
-	// if not even one copy was measured. Breaks is the smallest of which it is shown that they do not; 0 if there is
+	// Keeps is the greatest number of copies of which it is shown that they keep the floor, as all smaller numbers do;
+	// 0 if not even one copy was measured. Breaks is the smallest of which it is shown that they do not; 0 if there is
 	// none.
 	Keeps  int `json:"keeps"`
 	Breaks int `json:"breaks,omitempty"`
@@ -162,7 +162,8 @@ func (d *Density) sentence() string {
 	case d.Keeps == 1:
 		text = fmt.Sprintf("With %d copies each does less than %s", d.Breaks, alone)
 	case d.Breaks == 0:
-		text = fmt.Sprintf("Up to %d copies each keep %s, and of no number is it shown that they do not", d.Keeps, alone)
+		text = fmt.Sprintf("Up to %d copies each keep %s, and of no number is it shown that they do not", d.Keeps,
+			alone)
 	default:
 		text = fmt.Sprintf("Up to %d copies each keep %s; with %d they do not", d.Keeps, alone, d.Breaks)
 	}

@@ -91,8 +91,8 @@ type Target struct {
 	// Against is the target that this one is compared with where that is not the run's baseline: a mount's environment.
 	Against string `json:"against,omitempty"`
 	Of      string `json:"of,omitempty"` // the environment that a mount is in
-	// Like is the target that this one is, with the neighbour Beside at work or in so many Copies at once. Its facts are
-	// that target's.
+	// Like is the target that this one is, with the neighbour Beside at work or in so many Copies at once. Its facts
+	// are that target's.
 	Like   string `json:"like,omitempty"`
 	Beside string `json:"beside,omitempty"`
 	Copies int    `json:"copies,omitempty"`

@@ -144,7 +144,8 @@ func (o *envOpener) another(ctx context.Context, set *copySet, like *plan.Target
 	before, err := thread.Available()
 	known := err == nil
 	if known && before.Bytes < spareMemory+int64(roomToWork*float64(set.took)) {
-		return fmt.Errorf("no memory for it: %d MiB are available (%s), and the copies before it took up to %d MiB each; "+
+		return fmt.Errorf("no memory for it: %d MiB are available (%s), and the copies before it took up to %d MiB "+
+			"each; "+
 			"end other programs, or give each copy less", before.Bytes>>20, before.Limit, set.took>>20)
 	}
 	copied := *like
@@ -199,7 +200,8 @@ func (k *calibrator) withCopies(ctx context.Context, w *plan.Workload) error {
 			}
 		}
 		if kept > 0 && kept < least {
-			below[e.Like] = &record.Failure{Kind: kindBelowFloor, Message: fmt.Sprintf("not tried: with %d copies each "+
+			below[e.Like] = &record.Failure{Kind: kindBelowFloor, Message: fmt.Sprintf("not tried: with %d copies "+
+				"each "+
 				"did %.0f %% of what one does alone, far below the floor of %.4g %%", e.Copies, 100*kept,
 				100*k.plan.Copies.Floor)}
 		}

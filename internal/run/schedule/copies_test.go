@@ -30,7 +30,10 @@ func (w *crowded) Open(ctx context.Context, e *plan.Target, mounts []*plan.Targe
 	t, err := w.world.Open(ctx, e, mounts, session)
 	if a, ok := t.Agent.(*simAgent); ok {
 		t.Agent = &crowdedAgent{a, w}
-		t.HostMemory = func() (record.Memory, error) { return record.Memory{Resident: 8 << 20, Proportional: 5 << 20}, nil }
+		t.HostMemory = func() (record.Memory, error) {
+			return record.Memory{Resident: 8 << 20,
+				Proportional: 5 << 20}, nil
+		}
 	}
 	return t, err
 }
@@ -64,7 +67,8 @@ func (a *crowdedAgent) RunHeld(ctx context.Context, r wire.Run, h deploy.Held) (
 		factor *= f
 	}
 	o.Start = time.Now()
-	o.ControllerNS, o.Result.ElapsedNS = int64(factor*float64(o.ControllerNS)), int64(factor*float64(o.Result.ElapsedNS))
+	o.ControllerNS, o.Result.ElapsedNS = int64(factor*float64(o.ControllerNS)),
+		int64(factor*float64(o.Result.ElapsedNS))
 	for name, v := range o.Result.Metrics {
 		o.Result.Metrics[name] = factor * v
 	}
@@ -77,7 +81,8 @@ func densePlan(floor float64, steps ...int) *plan.Plan {
 	p.Workloads = p.Workloads[:1]
 	p.Copies = &plan.Copies{Steps: steps, Floor: floor, Targets: []string{"box"}}
 	for _, n := range steps {
-		p.Targets = append(p.Targets, plan.Target{Name: fmt.Sprintf("box@%d", n), Text: "local", Like: "box", Copies: n})
+		p.Targets = append(p.Targets, plan.Target{Name: fmt.Sprintf("box@%d", n), Text: "local", Like: "box",
+			Copies: n})
 	}
 	return p
 }
@@ -209,7 +214,8 @@ func TestACopyThatEnds(t *testing.T) {
 func TestCopiesThatAreApart(t *testing.T) {
 	timeless(t, func(t *testing.T, _ func()) {
 		_, m, r, _ := crowd(t, densePlan(0.1, 2), func(w *crowded) { w.slower["box-copy2"] = 3 })
-		if s := r.Density[0].Steps[1]; s.State != verdict.NoFigure || !strings.Contains(s.Why, "all at work for only 33 %") {
+		if s := r.Density[0].Steps[1]; s.State != verdict.NoFigure || !strings.Contains(s.Why,
+			"all at work for only 33 %") {
 			t.Errorf("%+v", s)
 		}
 		for _, x := range m.trials {

@@ -20,8 +20,8 @@ import (
 
 // Launcher makes another environment like one of the plan's, uses it once and removes it.
 type Launcher interface {
-	// Launch reports what that took. What was made is removed, whatever comes of it. With cold, the host's page cache is
-	// dropped before; the error is a *record.Failure if that is not possible.
+	// Launch reports what that took. What was made is removed, whatever comes of it. With cold, the host's page cache
+	// is dropped before; the error is a *record.Failure if that is not possible.
 	Launch(ctx context.Context, e *plan.Target, p Probe, cold bool) (Launched, error)
 }
 

@@ -36,8 +36,9 @@ func denseScene(also ...string) *verdict.Result {
 				n := 1
 				fmt.Sscanf(t.Target, "box@%d", &n)
 				if t.Target == "box@16" {
-					t.Figures, t.Error = record.Figures{}, &record.Failure{Kind: "below-floor", Message: "not tried: with " +
-						"8 copies each did 29 % of what one does alone, far below the floor of 50 %"}
+					t.Figures, t.Error = record.Figures{}, &record.Failure{Kind: "below-floor",
+						Message: "not tried: with " +
+							"8 copies each did 29 % of what one does alone, far below the floor of 50 %"}
 					if t.Block > 0 {
 						continue
 					}
@@ -95,7 +96,8 @@ func TestDensityInJSON(t *testing.T) {
 		t.Fatalf("%+v", d.Density)
 	}
 	s := d.Density[0].Steps[2]
-	if s.Copies != 4 || s.Target != "box@4" || s.Share < 0.61 || s.Share > 0.64 || s.Low > s.Share || s.High < s.Share ||
+	if s.Copies != 4 || s.Target != "box@4" || s.Share < 0.61 || s.Share > 0.64 || s.Low > s.Share ||
+		s.High < s.Share ||
 		s.Throughput < 2.4 || s.Slowest > s.Share || s.Slowest < 0.9*s.Share || s.State != verdict.KeepsFloor ||
 		s.Covered != 0.9 || s.Resident != 24<<20 || s.Proportional != 10<<20 || s.Blocks != 20 {
 		t.Errorf("%+v", s)

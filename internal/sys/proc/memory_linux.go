@@ -10,8 +10,8 @@ import (
 )
 
 // Memory returns the memory of a process in bytes: what is resident, and what is left of that when each page that
-// several processes share counts in equal parts for them (PSS). proportional is 0 if the kernel does not tell it: before
-// Linux 4.14, or for a process that this one may not look into.
+// several processes share counts in equal parts for them (PSS). proportional is 0 if the kernel does not tell it:
+// before Linux 4.14, or for a process that this one may not look into.
 func Memory(pid int) (resident, proportional int64, err error) {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	if err == nil {

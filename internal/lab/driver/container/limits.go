@@ -58,7 +58,8 @@ func limitSettings() []env.Setting {
 		if !t.bytes {
 			what = "operations a second, such as /dev/vda:100"
 		}
-		doc := fmt.Sprintf("limit of %s a block device of the engine's machine, DEVICE:RATE in %s. Where the kernel has "+
+		doc := fmt.Sprintf("limit of %s a block device of the engine's machine, DEVICE:RATE in %s. Where the kernel "+
+			"has "+
 			"cgroup v1, it holds for direct I/O and reads only", verb, what)
 		all = append(all, env.Setting{Name: t.setting, Default: "none", Doc: doc, Moves: env.MovesFiles,
 			Check: func(v string) error {

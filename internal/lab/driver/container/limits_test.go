@@ -14,8 +14,9 @@ func TestControlGroupsAreReadBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := list[0].facts(about{}, image{}, workDir).Settings
-	for name, want := range map[string]string{"weight": "512", "write_bps": "/dev/vda:10MiB", "read_iops": "/dev/vda:100",
-		"read_bps": ""} {
+	for name, want := range map[string]string{"weight": "512", "write_bps": "/dev/vda:10MiB",
+		"read_iops": "/dev/vda:100",
+		"read_bps":  ""} {
 		if got[name] != want {
 			t.Errorf("%s is %q, want %q", name, got[name], want)
 		}
@@ -32,7 +33,8 @@ func TestControlGroupsAreReadBack(t *testing.T) {
 
 func TestLimitsThatCannotBe(t *testing.T) {
 	for _, d := range limitSettings() {
-		for _, bad := range []string{"", "x", "0", "-1", "/dev/vda", "/dev/vda:0", "/dev/vda:-1", "vda:1MiB", "/dev/../x:1",
+		for _, bad := range []string{"", "x", "0", "-1", "/dev/vda", "/dev/vda:0", "/dev/vda:-1", "vda:1MiB",
+			"/dev/../x:1",
 			"/dev/vda:1MiB:2", "--x:1"} {
 			if d.Check(bad) == nil {
 				t.Errorf("%s=%q was taken", d.Name, bad)

@@ -216,8 +216,8 @@ func (c *container) Agent(ctx context.Context) (env.Stream, error) {
 // Facts returns what the engine reports about the container.
 func (c *container) Facts() record.Facts { return c.facts }
 
-// AgentProcess implements env.HostAgent. The engine may count processes in another namespace than this program, or run on
-// another machine, but the name of a container's control group has its id everywhere.
+// AgentProcess implements env.HostAgent. The engine may count processes in another namespace than this program, or run
+// on another machine, but the name of a container's control group has its id everywhere.
 func (c *container) AgentProcess() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -274,7 +274,8 @@ func TestCreateOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "--cpus 1.5 --network none --runtime crun --memory 67108864 --cpu-shares 512 --device-write-bps /dev/vda:1048576 --ulimit nofile=9:9 --ulimit nproc=8 " +
+	want := "--cpus 1.5 --network none --runtime crun --memory 67108864 --cpu-shares 512 --device-write-bps " +
+		"/dev/vda:1048576 --ulimit nofile=9:9 --ulimit nproc=8 " +
 		"--privileged --tmpfs /w:rw,exec,mode=1777"
 	if strings.Join(got, " ") != want {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, " "), want)

@@ -27,8 +27,8 @@ const (
 	Gone    = "gone"
 )
 
-// The states of a launch once it is ready, where the driver knows them: the memory of the environment's processes on the
-// controller's machine, resident and with shared pages in parts, and what its own files take there.
+// The states of a launch once it is ready, where the driver knows them: the memory of the environment's processes on
+// the controller's machine, resident and with shared pages in parts, and what its own files take there.
 const (
 	Memory = "host_memory"
 	Shared = "host_memory_proportional"
@@ -68,7 +68,8 @@ func Kinds() []workload.Kind {
 		Doc: workload.Doc("Makes another environment like the target, uses it once, and removes it: what it costs to " +
 			"have one. The target itself stays open meanwhile. Images, kernels and states that the driver keeps are " +
 			"there from the warm-up on. Settings count, mounts do not: they are measured in the target. The " +
-			"states host_memory, host_memory_proportional and host_disk are what it takes of the controller's machine " +
+			"states host_memory, host_memory_proportional and host_disk are what it takes of the controller's " +
+			"machine " +
 			"once it is ready, where the driver knows that: the resident memory of its processes, the same with each " +
 			"shared page in equal parts for those that share it, and the space of its own files without images that " +
 			"others share."),
@@ -79,8 +80,10 @@ func Kinds() []workload.Kind {
 			{Name: WaitParam, Type: workload.Duration, Default: "1m", Doc: workload.Doc("how long the probe may fail " +
 				"before the environment counts as not ready")},
 			{Name: CacheParam, Type: workload.Choice, Default: "warm", Choices: []string{"warm", Cold},
-				Doc: workload.Doc("cold: the host's page cache is dropped before each launch, with images, kernels and " +
-					"programs that nobody has mapped. It needs root on Linux, and slows down all else on the host for a " +
+				Doc: workload.Doc("cold: the host's page cache is dropped before each launch, with images, kernels " +
+					"and " +
+					"programs that nobody has mapped. It needs root on Linux, and slows down all else on the host " +
+					"for a " +
 					"while")},
 		},
 		Metrics: metrics(false),
