@@ -87,8 +87,8 @@ func densePlan(floor float64, steps ...int) *plan.Plan {
 	return p
 }
 
-// crowd carries a plan out, and returns what was told of what did not open or was given up.
-func crowd(t *testing.T, p *plan.Plan, change func(w *crowded)) (w *crowded, m *memory, r *verdict.Result,
+// pack carries a plan out, and returns what was told of what did not open or was given up.
+func pack(t *testing.T, p *plan.Plan, change func(w *crowded)) (w *crowded, m *memory, r *verdict.Result,
 	told []string) {
 	t.Helper()
 	w = &crowded{world: newWorld(0.003, map[string]float64{}), slower: map[string]float64{}}
@@ -124,7 +124,7 @@ func states(r *verdict.Result) string {
 // neither tried nor opened.
 func TestCopiesUntilTheFloor(t *testing.T) {
 	timeless(t, func(t *testing.T, _ func()) {
-		w, m, r, told := crowd(t, densePlan(0.4, 2, 4, 8, 16), nil)
+		w, m, r, told := pack(t, densePlan(0.4, 2, 4, 8, 16), nil)
 		if got, want := states(r), "1 keeps, 2 keeps, 4 keeps, 8 breaks, 16 not-tried"; got != want {
 			t.Fatalf("%s\nwant %s", got, want)
 		}
@@ -174,7 +174,7 @@ func TestCopiesUntilTheFloor(t *testing.T) {
 // A copy that does not open takes the numbers with it that need it. That is told once.
 func TestACopyThatDoesNotOpen(t *testing.T) {
 	timeless(t, func(t *testing.T, _ func()) {
-		_, m, r, told := crowd(t, densePlan(0.1, 2, 4, 8), func(w *crowded) { w.broken["box-copy3"] = true })
+		_, m, r, told := pack(t, densePlan(0.1, 2, 4, 8), func(w *crowded) { w.broken["box-copy3"] = true })
 		if got, want := states(r), "1 keeps, 2 keeps, 4 not-open, 8 not-open"; got != want {
 			t.Errorf("%s\nwant %s", got, want)
 		}
@@ -199,7 +199,7 @@ func TestACopyThatDoesNotOpen(t *testing.T) {
 // A copy that ends costs the numbers that need it, and no other.
 func TestACopyThatEnds(t *testing.T) {
 	timeless(t, func(t *testing.T, _ func()) {
-		_, _, r, told := crowd(t, densePlan(0.1, 2, 4), func(w *crowded) { w.dies["box-copy4"] = 3 })
+		_, _, r, told := pack(t, densePlan(0.1, 2, 4), func(w *crowded) { w.dies["box-copy4"] = 3 })
 		d := &r.Density[0]
 		if d.Steps[1].State != verdict.KeepsFloor || d.Steps[2].State == verdict.KeepsFloor {
 			t.Errorf("%s", states(r))
@@ -213,7 +213,7 @@ func TestACopyThatEnds(t *testing.T) {
 // A trial counts only if all copies worked through most of it.
 func TestCopiesThatAreApart(t *testing.T) {
 	timeless(t, func(t *testing.T, _ func()) {
-		_, m, r, _ := crowd(t, densePlan(0.1, 2), func(w *crowded) { w.slower["box-copy2"] = 3 })
+		_, m, r, _ := pack(t, densePlan(0.1, 2), func(w *crowded) { w.slower["box-copy2"] = 3 })
 		if s := r.Density[0].Steps[1]; s.State != verdict.NoFigure || !strings.Contains(s.Why,
 			"all at work for only 33 %") {
 			t.Errorf("%+v", s)
