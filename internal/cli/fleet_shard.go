@@ -17,6 +17,7 @@ import (
 	"tare/internal/bundle"
 	"tare/internal/plan"
 	"tare/internal/run/collect"
+	"tare/internal/run/dispatch"
 	"tare/internal/sys/filelock"
 	"tare/internal/sys/machine"
 )
@@ -28,6 +29,7 @@ type fleetShardCommand struct {
 	host  string
 	lock  string
 	pack  bool
+	print bool
 }
 
 func (cmd *fleetShardCommand) command() *cobra.Command {
@@ -62,6 +64,7 @@ this machine, also one of another fleet or another user, it waits.
 		"[tare-fleet.lock where the system keeps locks]")
 	f.store.register(fl)
 	fl.BoolVar(&cmd.pack, "pack", false, "when it has ended, pack the result into one file beside it")
+	fl.BoolVar(&cmd.print, "print", false, "with --pack: also print the packed result, as text for a log")
 	fl.DurationVar(&f.budget, "budget", 0, "stop after this time and report the figures so far: 10m [the plan's]")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "print cells, blocks, disk space and expected time, and start nothing")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress; only the report")
@@ -95,6 +98,9 @@ func (cmd *fleetShardCommand) shard(ctx context.Context, part, name string) erro
 	k, n, err := partOf(part)
 	if err != nil {
 		return err
+	}
+	if cmd.print && !cmd.pack {
+		return usagef("--print goes with --pack: what is printed is the packed result")
 	}
 	src, err := readPlan(name)
 	if err != nil {
@@ -208,14 +214,22 @@ func (cmd *fleetShardCommand) carryOut(ctx context.Context, p *plan.Plan, mark *
 
 func (cmd *fleetShardCommand) packed() error {
 	out := filepath.Clean(cmd.flags.out) + bundle.Ext
-	if _, err := os.Stat(out); err == nil {
-		return nil // by an earlier call: what is finished does not change
+	// What an earlier call packed stays: what is finished does not change.
+	if _, err := os.Stat(out); err != nil {
+		if err := bundle.Pack(cmd.flags.out, out); err != nil {
+			return err
+		}
+		fmt.Fprintf(cmd.err, "packed     %s\n", printableLine(out))
 	}
-	if err := bundle.Pack(cmd.flags.out, out); err != nil {
+	if !cmd.print {
+		return nil
+	}
+	f, err := os.Open(out)
+	if err != nil {
 		return err
 	}
-	fmt.Fprintf(cmd.err, "packed     %s\n", printableLine(out))
-	return nil
+	defer f.Close()
+	return dispatch.WriteLogged(cmd.out, f)
 }
 
 // ownLock is the suffix of the file whose lock is held while a part is carried out, or waits for its machine. `tare

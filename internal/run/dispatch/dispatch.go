@@ -206,6 +206,21 @@ func ReadState(dir string) (*State, error) {
 	return s, nil
 }
 
+// Vacant tells whether a run may begin in a folder: it is not there, it is empty, or all in it is of a run that was
+// refused before it began.
+func Vacant(dir string) bool {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	for _, e := range entries {
+		if e.Name() != WorkDir && e.Name() != lockFile && e.Name() != StateFile+".part" {
+			return false
+		}
+	}
+	return true
+}
+
 // maxParts bounds a run.
 const maxParts = 100_000
 
@@ -404,7 +419,7 @@ func (r *runner) ask(ctx context.Context, parts []*Part) {
 			r.set(a.p, Seen{Phase: Waiting, Job: a.job})
 		case ctx.Err() != nil:
 			a.p.Tries--
-		case a.p.Tries >= mostTries:
+		case a.p.Tries >= mostTries || errors.Is(a.err, ErrNoProgram):
 			r.set(a.p, Seen{Phase: Failed, Detail: a.err.Error()})
 		default:
 			r.set(a.p, Seen{Phase: Ended, Detail: a.err.Error()})

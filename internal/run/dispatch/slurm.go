@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"tare/internal/sys/proc"
 	"tare/internal/sys/shell"
@@ -18,10 +20,17 @@ import (
 // Slurm runs each part as a job of its own: on one named node, exclusive, requeued if the node goes down. The tasks of
 // a job array cannot name their nodes: two could come to one node one after the other, and another would have none.
 type Slurm struct {
-	ID   string // of the fleet
-	Work string // the work folder, by its full path, on a file system that the nodes share
+	ID string // of the fleet
+	// Work is the work folder on this machine, by its full path. The nodes share it, unless Local is set.
+	Work string
+	// Local is a folder that each node has for itself. Then the program and the plan are brought into a folder below
+	// it, by sbcast, and the result is fetched from there, by srun. "" where the nodes share Work.
+	Local string
 	// Args are the user's arguments for sbatch, such as --partition=main.
 	Args []string
+
+	silent  bool                 // there is no accounting to ask
+	brought map[string]time.Time // when the files were brought to a job
 }
 
 // SlurmHosts lists nodes: those that an expression such as n[1-4,7] means, or without one all of the cluster.
@@ -42,28 +51,66 @@ func SlurmHosts(ctx context.Context, expression string) ([]string, error) {
 	return hosts, nil
 }
 
+// script is the jobs' common script where the nodes share the work folder. $1 is the part, $2 what the fleet calls the
+// host. Its parts are the choice of the program and the number of parts.
+const script = `#!/bin/sh
+# Made by tare fleet run: one part of a fleet, on one node.
+%[1]s
+# What a run left on this node that was killed with it.
+[ "${SLURM_RESTART_COUNT:-0}" -eq 0 ] || "$tare" clean
+exec "$tare" fleet shard "$1/%[2]d" plan.yaml --quiet --pack --out "part-$1" --host "$2"
+`
+
+// Programs are tare's executables by GOARCH, as paths on the nodes. Under "" is one that is taken whatever a node is.
+type Programs map[string]string
+
+// kernelNames are what uname -m prints, by GOARCH.
+var kernelNames = map[string]string{"amd64": "x86_64", "arm64": "aarch64", "riscv64": "riscv64"}
+
+// choice is the part of a script that sets $tare.
+func (p Programs) choice() string {
+	if path, ok := p[""]; ok {
+		return "tare=" + shell.Quote(path)
+	}
+	var b strings.Builder
+	b.WriteString("case $(uname -m) in\n")
+	for _, arch := range slices.Sorted(maps.Keys(p)) {
+		fmt.Fprintf(&b, "%s) tare=%s ;;\n", cmp.Or(kernelNames[arch], arch), shell.Quote(p[arch]))
+	}
+	b.WriteString(`*)
+	echo "tare: this node is $(uname -m), and the fleet has no tare for it: call again in another folder with a tare` +
+		` of the same build for it, --tare linux/ARCH=FILE" >&2
+	exit 1
+	;;
+esac`)
+	return b.String()
+}
+
+// Prepare writes the jobs' script. The programs and the plan must be in the work folder already.
+func (s *Slurm) Prepare(work string, tare Programs, parts int) error {
+	text := fmt.Sprintf(script, tare.choice(), parts)
+	if s.Local != "" {
+		text = s.localScript(tare, parts)
+		if err := os.WriteFile(filepath.Join(work, localReady), []byte("ready\n"), 0o644); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(filepath.Join(work, "job.sh"), []byte(text), 0o755)
+}
+
 // job is the name of a part's job.
 func (s *Slurm) job(n int) string { return fmt.Sprintf("tare-%s-%d", s.ID, n) }
 
-// script is the jobs' common script. $1 is the part, $2 what the fleet calls the host.
-const script = `#!/bin/sh
-# Made by tare fleet run: one part of a fleet, on one node.
-# What a run left on this node that was killed with it.
-[ "${SLURM_RESTART_COUNT:-0}" -eq 0 ] || %[1]s clean
-exec %[1]s fleet shard "$1/%[2]d" plan.yaml --quiet --pack --out "part-$1" --host "$2"
-`
-
-// PrepareSlurm writes the script.
-func PrepareSlurm(work, tare string, parts int) error {
-	return os.WriteFile(filepath.Join(work, "job.sh"), fmt.Appendf(nil, script, shell.Quote(tare), parts), 0o755)
-}
-
 // Start implements Engine.
 func (s *Slurm) Start(ctx context.Context, p Part) (string, error) {
-	argv := []string{"sbatch", "--parsable", "--job-name=" + s.job(p.Number), "--nodes=1", "--ntasks=1", "--exclusive",
-		"--requeue", "--nodelist=" + p.Host, "--chdir=" + s.Work, "--open-mode=append",
-		fmt.Sprintf("--output=log-%d", p.Number)}
-	argv = append(argv, s.Args...)
+	log, dir := fmt.Sprintf("log-%d", p.Number), s.Work
+	if s.Local != "" {
+		log, dir = "/dev/null", "/" // the script has a log of its own
+	}
+	// Of an option that is there twice, the last counts: what tells the parts apart is not the user's.
+	argv := append([]string{"sbatch"}, s.Args...)
+	argv = append(argv, "--parsable", "--job-name="+s.job(p.Number), "--nodes=1", "--ntasks=1", "--exclusive",
+		"--requeue", "--nodelist="+p.Host, "--chdir="+dir, "--open-mode=append", "--output="+log, "--error="+log)
 	out, err := proc.Run(ctx, nil, append(argv, filepath.Join(s.Work, "job.sh"), strconv.Itoa(p.Number), p.Host)...)
 	if err != nil {
 		return "", err
@@ -84,23 +131,78 @@ func (s *Slurm) Drop(ctx context.Context, p Part) error {
 // Look implements Engine. squeue's plain output is the same in all versions; its JSON is not.
 func (s *Slurm) Look(ctx context.Context, parts []Part) (map[int]Seen, error) {
 	out, err := proc.Run(ctx, nil, "squeue", "--noheader", "--states=all", "--user="+strconv.Itoa(os.Getuid()),
-		"--format=%A|%j|%T|%r")
+		"--format=%A|%j|%T|%r|%k")
 	if err != nil {
 		return nil, err
 	}
 	jobs := parseQueue(out, "tare-"+s.ID+"-")
 	seen := map[int]Seen{}
+	var gone []string
 	for _, p := range parts {
 		j, ok := jobs[p.Number]
 		switch {
 		case ok:
 			seen[p.Number] = j.seen(s.said(p.Number))
 		case p.Job != "":
-			// The queue forgets jobs some minutes after their end.
+			gone = append(gone, p.Job)
+		}
+	}
+	if len(gone) > 0 {
+		// The queue forgets jobs some minutes after their end.
+		ended := s.accounts(ctx, gone)
+		for _, p := range parts {
+			if _, ok := jobs[p.Number]; ok || p.Job == "" {
+				continue
+			}
+			e, ok := ended[p.Job]
+			if v := e.seen(s.said(p.Number)); ok && v.Phase == Ended {
+				seen[p.Number] = v
+				continue
+			}
 			seen[p.Number] = Seen{Phase: Ended, Detail: cmp.Or(s.said(p.Number), "its job is gone"), Job: p.Job}
 		}
 	}
-	return seen, nil
+	if s.Local != "" {
+		s.serve(ctx, parts, jobs, seen)
+	}
+	return seen, context.Cause(ctx)
+}
+
+// mostAccounts bounds how many jobs one call of sacct asks for.
+const mostAccounts = 500
+
+// accounts asks the accounting what became of jobs that the queue has forgotten; nothing where there is none.
+func (s *Slurm) accounts(ctx context.Context, ids []string) map[string]queued {
+	found := map[string]queued{}
+	for some := range slices.Chunk(ids, mostAccounts) {
+		if s.silent {
+			break
+		}
+		out, err := proc.Run(ctx, nil, "sacct", "--noheader", "--parsable2", "--allocations",
+			"--format=JobIDRaw,State", "--jobs="+strings.Join(some, ","))
+		if err != nil {
+			// Most clusters without a database say so each time; one that does not answer is asked again.
+			x, ok := errors.AsType[*proc.ExitError](err)
+			s.silent = !ok || strings.Contains(x.Stderr, "disabled")
+			break
+		}
+		maps.Copy(found, parseAccounts(out))
+	}
+	return found
+}
+
+// parseAccounts reads what sacct printed: an id and a state on each line, the state with words behind it.
+func parseAccounts(out []byte) map[string]queued {
+	found := map[string]queued{}
+	for line := range strings.Lines(string(out)) {
+		id, state, ok := strings.Cut(strings.TrimSpace(line), "|")
+		n, err := strconv.ParseUint(id, 10, 64)
+		words := strings.Fields(state)
+		if ok && err == nil && len(words) > 0 {
+			found[id] = queued{id: n, state: strings.TrimSuffix(words[0], "+")}
+		}
+	}
+	return found
 }
 
 // said is the last line of what a part printed.
@@ -125,14 +227,15 @@ func (s *Slurm) said(n int) string {
 type queued struct {
 	id            uint64
 	state, reason string
+	comment       string // what the job's script says of itself
 }
 
 // parseQueue finds the parts' jobs in what squeue printed, by their names. Of several of one part the newest counts.
 func parseQueue(out []byte, prefix string) map[int]queued {
 	jobs := map[int]queued{}
 	for line := range strings.Lines(string(out)) {
-		f := strings.SplitN(strings.TrimRight(line, "\r\n"), "|", 4)
-		if len(f) != 4 {
+		f := strings.SplitN(strings.TrimRight(line, "\r\n"), "|", 5)
+		if len(f) < 4 {
 			continue
 		}
 		id, err := strconv.ParseUint(strings.TrimSpace(f[0]), 10, 64)
@@ -142,14 +245,17 @@ func parseQueue(out []byte, prefix string) map[int]queued {
 			continue
 		}
 		if j, ok := jobs[n]; !ok || id > j.id {
-			jobs[n] = queued{id, f[2], f[3]}
+			jobs[n] = queued{id: id, state: f[2], reason: f[3], comment: strings.Join(f[4:], "")}
 		}
 	}
 	return jobs
 }
 
-// down are parts of the reasons why a job waits that name a node which does not work.
-var down = []string{"DOWN", "DRAINED", "Drained", "ReqNodeNotAvail", "NodeDown", "UnavailableNodes"}
+// down are parts of the reasons why a job waits that name a node which does not work, or limits that no waiting
+// changes.
+var down = []string{"DOWN", "DRAINED", "Drained", "ReqNodeNotAvail", "NodeDown", "UnavailableNodes",
+	"PartitionTimeLimit", "PartitionNodeLimit", "BadConstraints", "AccountNotAllowed", "QOSNotAllowed",
+	"InvalidAccount", "InvalidQOS", "launch failed"}
 
 // seen says how far a job is. States are those of squeue(1).
 func (j *queued) seen(said string) Seen {
@@ -161,6 +267,9 @@ func (j *queued) seen(said string) Seen {
 	case "RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING":
 		s.Phase, s.Detail = Working, ""
 	case "COMPLETED", "FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE", "PREEMPTED":
+		if text, ok := strings.CutPrefix(j.comment, localEnded); ok {
+			said = cmp.Or(said, text)
+		}
 		s.Phase, s.Detail = Ended, strings.Trim(j.state+": "+said, ": ")
 	case "CANCELLED", "REVOKED":
 		s.Phase, s.Detail, s.Final = Ended, "its job was cancelled", true

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,9 +24,10 @@ import (
 // SSH runs each part on a host that OpenSSH reaches: it puts this program and the plan into a folder there and starts
 // the part, which goes on by itself. Nothing but the result's coming into being is waited for.
 type SSH struct {
-	ID    string // of the fleet
-	Dir   string // the fleet's folder on this machine
-	Tare  string // the program that is put there, of this machine's platform
+	ID  string // of the fleet
+	Dir string // the fleet's folder on this machine
+	// Tare are the programs that are put there, by the platform of the host. All are of this build.
+	Tare  map[deploy.Platform]string
 	Plan  []byte // the plan's text
 	Parts int
 	// Specs are the hosts, by the number of their part.
@@ -59,6 +59,9 @@ const (
 	removeScript = `rm -rf -- "$0"`
 	mark         = "tare-fleet:"
 )
+
+// ErrNoProgram is returned for a host for which there is no tare of this build. Trying it again does not help.
+var ErrNoProgram = errors.New("there is no tare for this host")
 
 // answerTime bounds a short command on a host.
 const answerTime = 2 * time.Minute
@@ -124,14 +127,15 @@ func (s *SSH) equip(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	if here := (deploy.Platform{OS: runtime.GOOS, Arch: runtime.GOARCH}); platform != here {
-		return fmt.Errorf("the host is %s, and this tare is for %s: run its part there with a tare for it: "+
-			"tare fleet shard %d/%d", platform, here, n, s.Parts)
+	tare, ok := s.Tare[platform]
+	if !ok {
+		return fmt.Errorf("%w: the host is %s: call again with one of this build for it, --tare %s=FILE, or leave the "+
+			"host out", ErrNoProgram, platform, platform)
 	}
 	if err := s.put(ctx, n, "plan.yaml", bytes.NewReader(s.Plan)); err != nil {
 		return err
 	}
-	f, err := os.Open(s.Tare)
+	f, err := os.Open(tare)
 	if err != nil {
 		return err
 	}
@@ -145,7 +149,8 @@ func (s *SSH) equip(ctx context.Context, n int) error {
 			"with the setting dir=", err)
 	}
 	if build, _, _, ok := wire.ParseVersionLine(string(out)); !ok || build != version.Build {
-		return fmt.Errorf("what was put there is build %.64q, and this tare is build %q", build, version.Build)
+		return fmt.Errorf("%w: what was put there for %s is build %.64q, and this tare is build %q: all of a fleet "+
+			"are of one build", ErrNoProgram, platform, build, version.Build)
 	}
 	return nil
 }
@@ -240,7 +245,7 @@ func (s *SSH) look(ctx context.Context, p *Part) Seen {
 			err = s.fetch(ctx, p, n)
 		}
 		if err != nil {
-			return Seen{Phase: Working, Job: p.Job, Detail: err.Error()} // it is there still
+			return Seen{Phase: Stuck, Job: p.Job, Detail: err.Error()} // it is there still
 		}
 		return Seen{Phase: Ended, Job: p.Job}
 	}
@@ -249,29 +254,20 @@ func (s *SSH) look(ctx context.Context, p *Part) Seen {
 
 // fetch brings a result here, whole or not at all, and then removes the part's folder there.
 func (s *SSH) fetch(ctx context.Context, p *Part, size int64) error {
-	to := Packed(s.Dir, p)
-	f, err := os.OpenFile(to+".part", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	err := receive(s.Dir, p, func(f *os.File) error {
+		spec := s.Specs[p.Number]
+		cmd, err := ssh.Command(ctx, &spec, "sh", "-c", fetchScript, s.folder(p.Number))
+		if err != nil {
+			return err
+		}
+		cmd.Stdout = f
+		if err := proc.Wait(cmd); err != nil {
+			return err
+		}
+		return holds(f, size)
+	})
 	if err != nil {
 		return err
-	}
-	spec := s.Specs[p.Number]
-	cmd, err := ssh.Command(ctx, &spec, "sh", "-c", fetchScript, s.folder(p.Number))
-	if err == nil {
-		cmd.Stdout = f
-		err = proc.Wait(cmd)
-	}
-	if info, e := f.Stat(); err == nil && e == nil && info.Size() != size {
-		err = fmt.Errorf("%d of %d bytes came", info.Size(), size)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(to+".part", to)
-	}
-	if err != nil {
-		os.Remove(to + ".part")
-		return fmt.Errorf("fetch the result: %w", err)
 	}
 	// It is here: what cannot be removed there does no harm.
 	_, _ = s.say(ctx, p.Number, nil, removeScript)
