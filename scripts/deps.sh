@@ -23,6 +23,11 @@
 #
 # scripts/deps.sh sql-logs prints the folder of the logs that the tests of pgBadger and Percona Toolkit read, fetched with
 # their source packages.
+#
+# scripts/deps.sh kube prints the path of a Kubernetes control plane in one program, built of tools/kube with the Go modules that
+# it names. That takes some minutes, once.
+#
+# scripts/deps.sh reframe prints the folder of a Python environment with ReFrame.
 set -euo pipefail
 
 # Where what is fetched once is kept. Tests in another home name it.
@@ -227,6 +232,60 @@ rust_virtiofsd() {
 	echo "$dir/virtiofsd"
 }
 
+# kube prints the path of a control plane. It is kept by what it is built of, and not built in the user's cache of Go's, where
+# what is needed once would stay as gigabytes.
+kube() {
+	local source dir key work
+	if [ -n "${TARE_KUBE:-}" ]; then
+		echo "$TARE_KUBE"
+		return
+	fi
+	source=$(dirname "$0")/../tools/kube
+	key=$(cat "$source/go.mod" "$source/go.sum" "$source/main.go" | sha256sum | cut -c1-16)
+	dir=$cache/kube/$key
+	if ! [ -x "$dir/kube" ]; then
+		echo "deps: building a control plane of Kubernetes; this takes some minutes" >&2
+		mkdir -p "$cache/kube"
+		work=$(mktemp -d "$cache/kube/new.XXXXXX")
+		# shellcheck disable=SC2064
+		trap "rm -rf '$work'" EXIT
+		mkdir "$work/out" "$work/cache"
+		if ! (cd "$source" && GOCACHE=$work/cache CGO_ENABLED=0 ${GO:-go} build -trimpath -buildvcs=false -ldflags='-s -w' \
+			-o "$work/out/kube" .) >&2; then
+			echo "deps: no control plane of Kubernetes could be built" >&2
+			return 1
+		fi
+		mv "$work/out" "$dir"
+	fi
+	echo "$dir/kube"
+}
+
+# reframe prints the folder of a Python environment with it.
+reframe() {
+	local version=4.10.4 dir work
+	if [ -n "${TARE_REFRAME:-}" ]; then
+		echo "$TARE_REFRAME"
+		return
+	fi
+	dir=$cache/reframe-$version
+	if ! [ -x "$dir/bin/reframe" ]; then
+		if ! python3 -c 'import venv, ensurepip' 2>/dev/null; then
+			echo "deps: no Python with venv here for ReFrame; on Debian that is the package python3-venv" >&2
+			return 1
+		fi
+		echo "deps: installing ReFrame $version" >&2
+		mkdir -p "$cache"
+		rm -rf "$dir"
+		# Scripts of such an environment name its folder, so it is made where it stays.
+		if ! python3 -m venv "$dir" >&2 || ! "$dir/bin/pip" install --quiet --disable-pip-version-check \
+			"reframe-hpc==$version" >&2; then
+			rm -rf "$dir"
+			return 1
+		fi
+	fi
+	echo "$dir"
+}
+
 # samples NAME GIVEN UNPACK PACKAGE... prints the folder of sample files that other programs keep for their own tests, from
 # their source packages: GIVEN, if it is not empty, or $cache/NAME. UNPACK WORK puts them from there into WORK/out.
 samples() {
@@ -297,6 +356,14 @@ qemu-samples)
 	samples qemu-samples "${TARE_QEMU_SAMPLES:-}" qemu_samples qemu
 	exit
 	;;
+kube)
+	kube
+	exit
+	;;
+reframe)
+	reframe
+	exit
+	;;
 sql-logs)
 	samples sql-logs "${TARE_SQL_LOGS:-}" sql_logs pgbadger percona-toolkit
 	exit
@@ -310,11 +377,11 @@ test) packages=(qemu-system-x86 qemu-system-arm opensbi qemu-utils ipxe-qemu doc
 	postgresql postgresql-contrib mariadb-server percona-toolkit mmdebstrap
 	nfs-ganesha nfs-ganesha-vfs samba smbclient rpcbind sshfs rsync groff-base exfatprogs
 	libvirt-daemon libvirt-clients dnsmasq-base open-vm-tools vagrant vagrant-libvirt vagrant-sshfs make chromium fonts-dejavu-core bzip2 xz-utils xfsprogs btrfs-progs dosfstools ntfs-3g attr
-	xorriso isolinux syslinux-common systemd-boot-efi mtools ovmf slurm-wlm munge) ;;
+	xorriso isolinux syslinux-common systemd-boot-efi mtools ovmf slurm-wlm slurmdbd munge) ;;
 demo) packages=(qemu-system-x86 ipxe-qemu e2fsprogs) ;;
 bench) packages=(fio sysbench mbw iperf3 hyperfine gcc libc6-dev qemu-system-x86 ipxe-qemu qemu-utils e2fsprogs docker.io iproute2 bzip2 wrk apache2-utils nginx-light mariadb-server postgresql percona-toolkit) ;;
 *)
-	echo "usage: scripts/deps.sh [test|demo|bench|virtiofsd|mysql|wine|virtualbox|vboxsf|qemu-samples|sql-logs]" >&2
+	echo "usage: scripts/deps.sh [test|demo|bench|virtiofsd|mysql|wine|virtualbox|vboxsf|qemu-samples|sql-logs|kube|reframe]" >&2
 	exit 2
 	;;
 esac

@@ -92,6 +92,19 @@ for n in "${!elsewhere[@]}"; do
 	rm -f "$work/$name" "$work/$name.log"
 done
 
+# No package has the control plane of Kubernetes: it is built of Go modules, once.
+if TARE_KUBE=$(scripts/deps.sh kube); then
+	export TARE_KUBE
+else
+	unset TARE_KUBE
+fi
+# ReFrame runs the test class of contrib.
+if TARE_REFRAME=$(scripts/deps.sh reframe); then
+	export TARE_REFRAME
+else
+	unset TARE_REFRAME
+fi
+
 # The sites that tests serve in environments take minutes to install, and are kept. Where this fails, the tests that need them
 # try again and say why.
 if [ $# -eq 0 ]; then
