@@ -23,6 +23,13 @@ type slurm struct {
 	lab   *lab
 	dir   string
 	nodes map[string]*proc.Stream
+	slurmOptions
+	controller *proc.Stream
+}
+
+type slurmOptions struct {
+	hide       string // a folder that the nodes do not see
+	accounting bool   // jobs are written down in a database
 }
 
 // slurmConf has the controller's port, the folder and the host's name filled in. The plug-ins are those that need no
@@ -48,11 +55,12 @@ SlurmdPidFile=%[2]s/%%n.pid
 SlurmctldPidFile=%[2]s/ctl.pid
 `
 
-func (l *lab) slurm() *slurm {
+// slurm starts the cluster.
+func (l *lab) slurm(o slurmOptions) *slurm {
 	l.Helper()
 	needRoot(l)
 	need(l, "munged", "slurmctld", "slurmd", "sbatch", "squeue", "scontrol", "scancel")
-	s := &slurm{lab: l, dir: filepath.Join(l.dir, "slurm"), nodes: map[string]*proc.Stream{}}
+	s := &slurm{lab: l, dir: filepath.Join(l.dir, "slurm"), nodes: map[string]*proc.Stream{}, slurmOptions: o}
 	for _, d := range []string{"", "state"} {
 		if err := os.MkdirAll(filepath.Join(s.dir, d), 0o700); err != nil {
 			l.Fatal(err)
@@ -79,10 +87,18 @@ func (l *lab) slurm() *slurm {
 			freePort(l))
 	}
 	conf += "PartitionName=main Nodes=n[1-4] Default=YES State=UP OverSubscribe=EXCLUSIVE\n"
+	database := 0
+	if s.accounting {
+		database = freePort(l)
+		conf += fmt.Sprintf("AccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageHost=127.0.0.1\n"+
+			"AccountingStoragePort=%d\nAccountingStoragePass=%s/munge.socket\n", database, s.dir)
+	}
 	l.file("slurm/slurm.conf", conf)
 	l.env = append(l.env, "SLURM_CONF="+s.file("slurm.conf"))
-	s.run("slurmctld", "-D")
-	s.await("slurmctld", func() bool { return strings.Contains(s.say("scontrol", "ping"), "UP") })
+	if s.accounting {
+		s.database(database)
+	}
+	s.control()
 	for _, n := range names {
 		s.boot(n)
 	}
@@ -120,7 +136,22 @@ func (s *slurm) run(argv ...string) *proc.Stream {
 	return d
 }
 
-func (s *slurm) boot(node string) { s.nodes[node] = s.run("slurmd", "-D", "-N", node) }
+// control starts the cluster's controller.
+func (s *slurm) control(args ...string) {
+	s.lab.Helper()
+	s.controller = s.run(append([]string{"slurmctld", "-D"}, args...)...)
+	s.await("slurmctld", func() bool { return strings.Contains(s.say("scontrol", "ping"), "UP") })
+}
+
+func (s *slurm) boot(node string) {
+	if s.hide == "" {
+		s.nodes[node] = s.run("slurmd", "-D", "-N", node)
+		return
+	}
+	// Its jobs have its mounts.
+	s.nodes[node] = s.run("unshare", "--mount", "--propagation", "private", "sh", "-c",
+		`mount -t tmpfs none "$1" && exec slurmd -D -N "$2"`, "sh", s.hide, node)
+}
 
 // say runs one of Slurm's commands and returns what it printed.
 func (s *slurm) say(argv ...string) string {
@@ -161,7 +192,7 @@ func (s *slurm) crash(node, job string) {
 // and never works, and the controller is stopped and started in between. One verdict across the hosts comes of it.
 func TestFleetOnSlurm(t *testing.T) {
 	l := newLab(t)
-	s := l.slurm()
+	s := l.slurm(slurmOptions{})
 	l.file("plan.yaml", `name: nodes
 baseline: host
 trial: 50ms
