@@ -202,8 +202,8 @@ func (d *draft) checkCopied(c *Copies, t *Tables, p *problems) {
 			p.add(d.place(d.workAt, i), "%s cannot be done in several copies at once: %s", w.Kind, notCopied(k))
 		}
 		if w.Params[workload.FromParam] != "" {
-			p.add(d.place(d.workAt, i), "%s with from= cannot be done in several copies at once: its load is offered to "+
-				"one server", w.Kind)
+			p.add(d.place(d.workAt, i), "%s with from= cannot be done in several copies at once: its load is "+
+				"offered to one server", w.Kind)
 		}
 	}
 }

@@ -85,7 +85,8 @@ func (d *draft) placeCrowds(t *Tables, named []bool, p *problems) {
 		}
 		for _, name := range w.Targets {
 			if offers(name) && !there {
-				p.add(d.place(d.targetsAt, i), "%s: %s cannot offer the load and serve it, because an environment does "+
+				p.add(d.place(d.targetsAt, i), "%s: %s cannot offer the load and serve it, because an environment "+
+					"does "+
 					"one thing at a time; leave it out of from or of the targets", w.Kind, name)
 			}
 			if e, ok := d.Target(name); ok && e.IsMount() && offers(name) {

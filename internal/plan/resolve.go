@@ -47,7 +47,8 @@ func (d *draft) resolve(t *Tables, p *problems) {
 	orDefault(&d.Schema, Schema)
 	orDefault(&d.Mode, Quick)
 	orDefault(&d.Trial, DefaultTrial(d.Mode))
-	left := d.Sessions == 0 && d.MostSessions == 0 && d.Mode == Full && d.Screen == 0 // how often the environments are opened
+	// Whether it is left open how often the environments are opened.
+	left := d.Sessions == 0 && d.MostSessions == 0 && d.Mode == Full && d.Screen == 0
 	orDefault(&d.Sessions, 1)
 	orDefault(&d.Alpha, DefaultAlpha)
 	orDefault(&d.Margin, DefaultMargin)

@@ -36,7 +36,8 @@ func (p *Plan) Without(targets, workloads map[string]bool) *Plan {
 		if targets[w.Baseline] {
 			w.Baseline = strings.Join(w.Targets[:min(1, len(w.Targets))], "")
 		}
-		if least := 2 - min(1, len(w.Crowd())); workloads[w.Label] || !all && len(w.Targets) < least || w.offeredBy(targets) {
+		least := 2 - min(1, len(w.Crowd()))
+		if workloads[w.Label] || !all && len(w.Targets) < least || w.offeredBy(targets) {
 			continue
 		}
 		w.Params, w.Work = maps.Clone(w.Params), maps.Clone(w.Work)

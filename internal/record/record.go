@@ -101,8 +101,8 @@ type Beside struct {
 // Load says how a load was offered by several hosts together.
 type Load struct {
 	Hosts []LoadHost `json:"hosts"`
-	// Covered is the share of the time from the first one's beginning to the last one's end in which all of them were at
-	// work, 0..1.
+	// Covered is the share of the time from the first one's beginning to the last one's end in which all of them were
+	// at work, 0..1.
 	Covered float64 `json:"covered"`
 	LateNS  int64   `json:"late_ns"` // from the first one's beginning to the last one's, by the controller's clock
 	// Histograms are those of all hosts, merged: latencies in ns as package histogram packs them, by the beginning of

@@ -82,7 +82,8 @@ func TestGivenNamesStay(t *testing.T) {
 		return e
 	}
 	all := []record.Environment{
-		environment("box-site", "namespace?cpus=1", "box-site", false), environment("box-site:bind", "bind", "box-site", true),
+		environment("box-site", "namespace?cpus=1", "box-site", false),
+		environment("box-site:bind", "bind", "box-site", true),
 		environment("vm-site", "qemu", "vm-site", false), environment("build7", "ssh:build7", "build7", false),
 		environment("web01", "qemu", "web01", false), environment("other", "ssh:other", "WEB01", false),
 	}

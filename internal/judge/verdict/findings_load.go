@@ -41,13 +41,15 @@ func withholdClient(c *cellBuilder) {
 		share := medianState(side.of, clientShare)
 		// else withholdWarnings does it
 		if share >= bound && !hasCode(trialWarnings(side.target, side.of), "client-bound") {
-			who, remedy := "the load generator", "give the client more CPUs or threads, or the server less work per request"
+			who, remedy := "the load generator",
+				"give the client more CPUs or threads, or the server less work per request"
 			if hosts := loadHosts(side.of); len(hosts) > 0 {
 				who = fmt.Sprintf("of the %d hosts that offered the load, %s", len(hosts), boundOf(hosts))
 				remedy = "give it a smaller share of the load (from=), or offer the load from more hosts"
 			}
 			c.withhold("client-bound", fmt.Sprintf("%s used %.0f %% of its CPU time in the trials "+
-				"of %s: the figure is the limit of the load generator and not of the server", who, 100*share, side.target),
+				"of %s: the figure is the limit of the load generator and not of the server",
+				who, 100*share, side.target),
 				remedy)
 		}
 	}
@@ -144,12 +146,13 @@ func offeredFindings(e *finder, _ *Result) []Finding {
 		text := fmt.Sprintf("the load of %s was offered by %d hosts (%s)", c.Workload, len(hosts),
 			strings.Join(names, ", "))
 		if b := busiestOf(hosts); !math.IsNaN(b.share) {
-			text += fmt.Sprintf(", none of them bound: the busiest, %s, used %.0f %% of its CPU time", b.name, 100*b.share)
+			text += fmt.Sprintf(", none of them bound: the busiest, %s, used %.0f %% of its CPU time",
+				b.name, 100*b.share)
 		}
 		at[c.Workload] = len(out)
 		out = append(out, Finding{Targets: []string{c.Target}, Workloads: []string{c.Workload}, Text: text,
-			Remedy: "nothing to fix: percentiles are those of all requests together, and rates are over the time from the " +
-				"first host's beginning to the last one's end"})
+			Remedy: "nothing to fix: percentiles are those of all requests together, and rates are over the time " +
+				"from the first host's beginning to the last one's end"})
 	}
 	return out
 }

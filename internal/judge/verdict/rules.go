@@ -103,7 +103,8 @@ func Rules() []Rule {
 			Needs: "the fact disk.guest_blocks_per_write", find: alignmentFindings},
 		{Code: "server-bound", Severity: Info, Doc: "the server's CPU was the limit of a load test",
 			Needs: "the states client_cpu_share and server_cpu_share", find: serverFindings},
-		{Code: "load-offered", Severity: Info, Doc: "several hosts offered a load together, and none of them was the limit",
+		{Code: "load-offered", Severity: Info,
+			Doc:   "several hosts offered a load together, and none of them was the limit",
 			Needs: "trials with the record of what each host did", find: offeredFindings},
 		{Code: "network-explains-web", Severity: Info,
 			Doc: "the cost of a web page is the cost of the network it comes over: of a round trip and the page's " +

@@ -36,7 +36,8 @@ type Outcome struct {
 // Held is how a trial begins and ends that is done together with others.
 type Held struct {
 	// Ready is called when the trial is set up, with what its worker offers (workload.Bench) and the longest of the
-	// round trips just before, ns. It returns when its timed part is to begin, by wire.Now; an error gives the trial up.
+	// round trips just before, ns. It returns when its timed part is to begin, by wire.Now; an error gives the trial
+	// up.
 	Ready func(ctx context.Context, offer string, rtt int64) (at int64, err error)
 	// Over, if not nil, is closed when the others have ended, which the worker is told.
 	Over <-chan struct{}

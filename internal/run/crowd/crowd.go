@@ -121,7 +121,8 @@ func together(parts []Part, l *record.Load, spans []span, all, within int64) err
 		after, also := deploy.Offset(p.Clocks[half:])
 		gained, took := before-after, p.Clocks[n-1].ControllerNS-p.Clocks[0].ControllerNS
 		if half > 0 && math.Abs(float64(gained))-float64(within+also) > clockOff*float64(took) {
-			return failed(ClockWrong, "the clock of %s, one of the %d hosts that offered the load, is wrong: it gained "+
+			return failed(ClockWrong, "the clock of %s, one of the %d hosts that offered the load, is wrong: it "+
+				"gained "+
 				"%v in %v by the controller's; measure without it", p.Name, len(parts), short(gained), short(took))
 		}
 	}

@@ -127,8 +127,9 @@ func TestSums(t *testing.T) {
 		r.Warnings[0].Text != "bb: careful" {
 		t.Errorf("%+v %+v", o, r)
 	}
-	server := deploy.Outcome{Result: wire.Result{Figures: record.Figures{Metrics: map[string]float64{"server_cpu_us": 5},
-		State: map[string]string{"server_cpu_share": "0.3", "overhead_ns": "7"}}}}
+	server := deploy.Outcome{Result: wire.Result{Figures: record.Figures{
+		Metrics: map[string]float64{"server_cpu_us": 5},
+		State:   map[string]string{"server_cpu_share": "0.3", "overhead_ns": "7"}}}}
 	o, err = Merge([]Part{a, b}, &server, true)
 	if r := &o.Result; err != nil || r.Metrics["server_cpu_us"] != 5 || r.State["server_cpu_share"] != "0.3" ||
 		r.State["overhead_ns"] != "" {
@@ -142,7 +143,8 @@ func TestWhatDoesNotCount(t *testing.T) {
 		change     func(parts []Part)
 		kind, says string
 	}{
-		"began late": {func(p []Part) { p[1] = part("bb", 100, 10*sec+60*ms, 11*sec) }, Apart, "bb, one of the 3 hosts"},
+		"began late": {func(p []Part) { p[1] = part("bb", 100, 10*sec+60*ms, 11*sec) }, Apart,
+			"bb, one of the 3 hosts"},
 		"ended early": {func(p []Part) { p[1] = part("bb", 100, 10*sec, 10*sec+500*ms) }, Apart,
 			"from=a+bb*2+ccc"},
 		"ended early, by a little": {func(p []Part) { p[1] = part("bb", 100, 10*sec, 10*sec+790*ms) }, Apart,
@@ -165,7 +167,8 @@ func TestWhatDoesNotCount(t *testing.T) {
 			p[0].Result.Histograms = map[string][]byte{"": new(histogram.Histogram).Append(nil)}
 		}, Unmerged, "bb has sent 0"},
 	} {
-		parts := []Part{part("a", 100, 10*sec, 11*sec), part("bb", 100, 10*sec, 11*sec), part("ccc", 100, 10*sec, 11*sec)}
+		parts := []Part{part("a", 100, 10*sec, 11*sec), part("bb", 100, 10*sec, 11*sec),
+			part("ccc", 100, 10*sec, 11*sec)}
 		if _, err := Merge(parts, nil, true); err != nil {
 			t.Fatal(err)
 		}

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"tare/internal/lab/deploy"
 	"tare/internal/lab/env"
 	"tare/internal/sys/proc"
 	"tare/internal/version"
@@ -63,7 +64,8 @@ func TestManyHostsBySSH(t *testing.T) {
 	}
 	c := Config{Dir: dir, Name: "ssh", ID: "many", Plan: "p", AtOnce: atOnce, Together: 16, Every: every,
 		Patience: time.Hour, Prepare: func(string, *State) error { return nil }}
-	e := &SSH{ID: "many", Dir: dir, Tare: program, Plan: []byte("plan\n"), Parts: hosts, Specs: map[int]env.Spec{}}
+	e := &SSH{ID: "many", Dir: dir, Plan: []byte("plan\n"), Parts: hosts, Specs: map[int]env.Spec{},
+		Tare: map[deploy.Platform]string{{OS: "linux", Arch: runtime.GOARCH}: program}}
 	for i := range hosts {
 		c.Hosts = append(c.Hosts, fmt.Sprintf("n%04d", i))
 		e.Specs[i+1] = env.Spec{Driver: "ssh", Arg: "127.0.0.1", Settings: map[string]string{"user": "root",

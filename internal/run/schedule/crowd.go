@@ -135,10 +135,11 @@ func (c *crowding) do(ctx context.Context, run wire.Run, strict bool) (o deploy.
 	offer := ""
 	if agent := c.server(); agent != nil {
 		offered := make(chan string, 1)
-		begin(-1, agent, run, deploy.Held{Over: over, Ready: func(ctx context.Context, o string, _ int64) (int64, error) {
+		ready := func(ctx context.Context, o string, _ int64) (int64, error) {
 			offered <- o
 			return g.wait(ctx, 0)
-		}})
+		}
+		begin(-1, agent, run, deploy.Held{Over: over, Ready: ready})
 		select {
 		case offer = <-offered:
 		case e := <-all:
@@ -267,7 +268,8 @@ func (c *crowding) members(ctx context.Context, run wire.Run) (all []member, err
 			at, err := netip.ParseAddrPort(peer.Address)
 			switch {
 			case peer.Missing != "" || err != nil:
-				return nil, &record.Failure{Kind: "refused", Message: fmt.Sprintf("%s does not reach %s, which it is to "+
+				return nil, &record.Failure{Kind: "refused", Message: fmt.Sprintf("%s does not reach %s, which it is "+
+					"to "+
 					"load: %s", h.Name, c.target, peer.Missing)}
 			case c.peered():
 				m.run.Params[workload.ToParam], m.run.Peer = c.target, peer
