@@ -7,7 +7,7 @@ package version
 
 // Version is the released version, in semantic versioning: `make` sets it to that of the commit's tag through -ldflags.
 // Without a tag it is that of the last release; `go run ./scripts/release cut` writes it here.
-var Version = "0.1.0"
+var Version = "0.2.0"
 
 // Build is the digest of the sources this binary was built from; set by `make build` through -ldflags.
 var Build = "dev"
