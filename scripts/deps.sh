@@ -21,6 +21,8 @@
 #
 # scripts/deps.sh qemu-samples prints the folder of the disk images of QEMU's own tests, fetched with its source package.
 #
+# scripts/deps.sh github-api prints the path of GitHub's published OpenAPI description, fetched by npm.
+#
 # scripts/deps.sh sql-logs prints the folder of the logs that the tests of pgBadger and Percona Toolkit read, fetched with
 # their source packages.
 #
@@ -330,7 +332,37 @@ sql_logs() {
 			'*/t/lib/samples/slowlogs/*' '*/t/lib/samples/genlogs/*'
 }
 
+# github_api prints the path of the description, of one release of the package that GitHub's own client is made of.
+github_api() {
+	local file=$cache/github-api/api.github.com-$1.json work
+	if [ -n "${TARE_GITHUB_API:-}" ]; then
+		echo "$TARE_GITHUB_API"
+		return
+	fi
+	if ! [ -e "$file" ]; then
+		if ! command -v npm >/dev/null; then
+			echo "deps: no npm here to fetch GitHub's description with; name the file with TARE_GITHUB_API=FILE" >&2
+			return 1
+		fi
+		mkdir -p "$cache/github-api"
+		work=$(mktemp -d "$cache/github-api/new.XXXXXX")
+		# shellcheck disable=SC2064
+		trap "rm -rf '$work'" EXIT
+		if ! (cd "$work" && npm pack --silent "@octokit/openapi@$1") >"$work/log" 2>&1; then
+			cat "$work/log" >&2
+			return 1
+		fi
+		tar -xzf "$work"/octokit-openapi-*.tgz -C "$work" package/generated/api.github.com.json
+		mv "$work/package/generated/api.github.com.json" "$file"
+	fi
+	echo "$file"
+}
+
 case ${1:-} in
+github-api)
+	github_api 23.0.2
+	exit
+	;;
 virtiofsd)
 	rust_virtiofsd
 	exit
@@ -381,7 +413,7 @@ test) packages=(qemu-system-x86 qemu-system-arm opensbi qemu-utils ipxe-qemu doc
 demo) packages=(qemu-system-x86 ipxe-qemu e2fsprogs) ;;
 bench) packages=(fio sysbench mbw iperf3 hyperfine gcc libc6-dev qemu-system-x86 ipxe-qemu qemu-utils e2fsprogs docker.io iproute2 bzip2 wrk apache2-utils nginx-light mariadb-server postgresql percona-toolkit) ;;
 *)
-	echo "usage: scripts/deps.sh [test|demo|bench|virtiofsd|mysql|wine|virtualbox|vboxsf|qemu-samples|sql-logs|kube|reframe]" >&2
+	echo "usage: scripts/deps.sh [test|demo|bench|virtiofsd|mysql|wine|virtualbox|vboxsf|qemu-samples|github-api|sql-logs|kube|reframe]" >&2
 	exit 2
 	;;
 esac

@@ -61,9 +61,9 @@ phase() { printf '== %s (after %d:%02d)\n' "$1" $((SECONDS / 60)) $((SECONDS % 6
 
 # What Debian's release lacks is fetched while every platform is compiled: both daemons of virtiofs are tested; there is no
 # MySQL and no VirtualBox; the agent for Windows needs a newer Wine; other programs' tests have disk images and logs of
-# database servers. Where this fails, the tests that need it fail with the reason.
+# database servers; and GitHub publishes what its API takes. Where this fails, the tests that need it fail with the reason.
 elsewhere=(virtiofsd=TARE_VIRTIOFSD mysql=TARE_MYSQL_ROOT wine=TARE_WINE_ROOT virtualbox=TARE_VIRTUALBOX_ROOT
-	qemu-samples=TARE_QEMU_SAMPLES sql-logs=TARE_SQL_LOGS)
+	qemu-samples=TARE_QEMU_SAMPLES sql-logs=TARE_SQL_LOGS github-api=TARE_GITHUB_API)
 fetching=()
 for what in "${elsewhere[@]}"; do
 	scripts/deps.sh "${what%=*}" >"$work/${what%=*}" 2>"$work/${what%=*}.log" &
@@ -132,7 +132,7 @@ standing() {
 		find "$home" "$cache" "$config" "$data" "$state" -mindepth 1 -maxdepth 1
 		find "$cache/tare" "$data/tare" "$home/.ssh" "$home/.docker" "$config/containers" "$data/containers" \
 			\( -path "$kept/guest" -o -path "$kept/virtiofsd" -o -path "$kept/mysql" -o -path "$kept/wine" \
-			-o -path "$kept/virtualbox" -o -path "$kept/vboxsf" -o -path "$kept/qemu-samples" -o -path "$kept/sql-logs" \) -prune -o -print
+			-o -path "$kept/virtualbox" -o -path "$kept/vboxsf" -o -path "$kept/qemu-samples" -o -path "$kept/github-api" -o -path "$kept/sql-logs" \) -prune -o -print
 	} 2>/dev/null | LC_ALL=C sort -u || true # some of these are not there
 }
 # The go command has folders of its own there.

@@ -47,6 +47,8 @@ type standIn struct {
 	gitLab  bool
 	headers map[string]string
 	calls   []apiCall
+	// published is GitHub's own description; nil where it is not here.
+	published *openAPI
 
 	mu       sync.Mutex
 	comments []comment
@@ -86,6 +88,9 @@ func newStandIn(t *testing.T, name string) *standIn {
 		if c.schema, err = compiler.Compile("mem:call"); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if !s.gitLab {
+		s.published = publishedAPI(t)
 	}
 	s.Server = httptest.NewServer(s)
 	t.Cleanup(s.Close)
@@ -145,6 +150,11 @@ func (s *standIn) described(r *http.Request) (call *apiCall, body map[string]any
 	text, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, nil, err.Error()
+	}
+	if s.published != nil {
+		if problem := s.published.problem(r, text); problem != "" {
+			return nil, nil, "by what GitHub published, " + problem
+		}
 	}
 	if call.schema == nil {
 		if len(text) > 0 {
