@@ -65,10 +65,14 @@ phase() { printf '== %s (after %d:%02d)\n' "$1" $((SECONDS / 60)) $((SECONDS % 6
 elsewhere=(virtiofsd=TARE_VIRTIOFSD mysql=TARE_MYSQL_ROOT wine=TARE_WINE_ROOT virtualbox=TARE_VIRTUALBOX_ROOT
 	qemu-samples=TARE_QEMU_SAMPLES sql-logs=TARE_SQL_LOGS github-api=TARE_GITHUB_API)
 fetching=()
+# They end with this script, and so do their downloads.
+trap 'for p in "${fetching[@]}"; do kill -TERM -- "-$p" 2>/dev/null; done; rm -rf "$work"' EXIT
+set -m
 for what in "${elsewhere[@]}"; do
 	scripts/deps.sh "${what%=*}" >"$work/${what%=*}" 2>"$work/${what%=*}.log" &
 	fetching+=($!)
 done
+set +m
 
 if [ $# -eq 0 ]; then
 	phase "every platform compiles"
@@ -91,6 +95,7 @@ for n in "${!elsewhere[@]}"; do
 	cat "$work/$name.log"
 	rm -f "$work/$name" "$work/$name.log"
 done
+trap 'rm -rf "$work"' EXIT
 
 # No package has the control plane of Kubernetes: it is built of Go modules, once.
 if TARE_KUBE=$(scripts/deps.sh kube); then

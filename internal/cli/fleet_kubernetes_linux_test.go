@@ -224,7 +224,8 @@ func newKubelet(k *kube) *kubelet {
 	if _, err := fmt.Sscanf(l.server.URL, "https://127.0.0.1:%d", &l.port); err != nil {
 		k.lab.Fatal(err)
 	}
-	l.ended.Go(func() {
+	var looking sync.WaitGroup
+	looking.Go(func() {
 		for {
 			select {
 			case <-l.stop:
@@ -236,14 +237,15 @@ func newKubelet(k *kube) *kubelet {
 	})
 	k.lab.Cleanup(func() {
 		close(l.stop)
-		l.ended.Wait()
+		looking.Wait()
 		l.mu.Lock()
-		defer l.mu.Unlock()
 		for _, p := range l.pods {
 			if !p.done {
 				syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 			}
 		}
+		l.mu.Unlock()
+		l.ended.Wait()
 		l.server.Close()
 	})
 	return l
@@ -275,10 +277,11 @@ func (l *kubelet) look() {
 		p := &list.Items[i]
 		l.mu.Lock()
 		played := l.pods[p.Metadata.UID]
+		works := played != nil && !played.done
 		l.mu.Unlock()
 		switch {
 		case p.Metadata.Deleting != nil:
-			if played != nil && !played.done {
+			if works {
 				syscall.Kill(-played.cmd.Process.Pid, syscall.SIGKILL)
 			}
 			l.kube.say("delete", "pod", p.Metadata.Name, "--force", "--grace-period=0", "--wait=false")
@@ -384,7 +387,7 @@ func TestFleetOnKubernetes(t *testing.T) {
 	l.file("plan.yaml", `name: nodes
 baseline: host
 trial: 50ms
-blocks: 12
+blocks: 40
 environments:
   host: local
   same: local
@@ -393,7 +396,7 @@ workloads:
 `)
 	store := filepath.Join(l.dir, "store")
 	args := []string{"fleet", "run", "plan.yaml", "--on", "kubernetes", "-o", "nodes", "--selector", "pool=batch",
-		"--image", "example.invalid/tare:1", "--volume", "host=" + store, "--every", "300ms", "--patience", "5s"}
+		"--image", "example.invalid/tare:1", "--volume", "host=" + store, "--every", "300ms", "--patience", "30s"}
 	// What the API server refuses is said before anything is asked for.
 	l.file("bad.yaml", "spec:\n  nosuchfield: 1\n")
 	if o := l.do(append(args, "--pod", "bad.yaml")...); o.code == 0 || !strings.Contains(o.err, "nosuchfield") {
@@ -427,7 +430,7 @@ workloads:
 		t.Fatalf("exit code %d:\n%s%s", o.code, o.err, o.out)
 	}
 	if said := strings.Join(strings.Fields(o.err), " "); !strings.Contains(said, "failed n3") ||
-		!strings.Contains(said, "given up after 5s") {
+		!strings.Contains(said, "given up after 30s") {
 		t.Errorf("no word of the node that is cordoned:\n%s", o.err)
 	}
 	for _, want := range []string{"counted: 2 of 3 hosts", "missing: n3"} {

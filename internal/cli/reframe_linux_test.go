@@ -27,7 +27,7 @@ func TestReFrame(t *testing.T) {
 		cmd := exec.Command(filepath.Join(root, "bin", "reframe"), "-c", class, "-r", "--performance-report",
 			"--prefix="+filepath.Join(l.dir, "out"), "--report-file="+filepath.Join(l.dir, "report.json"),
 			"-S", "tare.plan="+filepath.Join(l.dir, plan))
-		cmd.Dir, cmd.Env = l.dir, append(l.env, "HOME="+l.dir)
+		cmd.Dir, cmd.Env = l.dir, append(l.env, "HOME="+l.dir, "PYTHONDONTWRITEBYTECODE=1")
 		said, err := cmd.CombinedOutput()
 		return string(said), err
 	}
@@ -43,7 +43,8 @@ func TestReFrame(t *testing.T) {
 	if err := json.Unmarshal(src, &report); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"null_in_host", "null_in_same", "null_in_same_ratio"} {
+	// On a busy machine a verdict may be withheld, and then there is no ratio.
+	for _, name := range []string{"null_in_host", "null_in_same"} {
 		if !strings.Contains(string(src), name) {
 			t.Errorf("ReFrame has no %s:\n%s", name, out)
 		}

@@ -64,7 +64,7 @@ func (s *Store) bundles(ctx context.Context, runs []string, plan string) ([]Kept
 func (s *Store) Packed(ctx context.Context, k *Kept) ([]byte, error) {
 	var packed []byte
 	err := s.again(ctx, func(ctx context.Context) error {
-		return s.db.QueryRowContext(ctx, s.bind("SELECT packed FROM tare_bundles WHERE run_id = ? AND size <= ?"),
+		return s.db.QueryRowContext(ctx, s.bind("SELECT packed FROM tare_bundles WHERE run_id = ? AND length(packed) <= ?"),
 			k.RunID, MaxPacked).Scan(&packed)
 	})
 	if err != nil {

@@ -88,7 +88,7 @@ func (s *Conn) run(ctx context.Context, run wire.Run, mark func(begins bool), h 
 		}()
 	}
 	o.Clocks = before.Pairs
-	begin, end, err := s.follow(ctx, &o, mark, h)
+	starts, begin, end, err := s.follow(ctx, &o, mark, h)
 	if err != nil {
 		return o, err
 	}
@@ -102,7 +102,8 @@ func (s *Conn) run(ctx context.Context, run wire.Run, mark func(begins bool), h 
 	if end == 0 {
 		return o, s.lost(fmt.Errorf("the agent sent a result without Begin and End"))
 	}
-	o.SetupNS, o.ControllerNS = begin-sent, end-begin-o.Result.SlackNS
+	// While a trial is held, its slack grows: it is from the Begin that its worker sent.
+	o.SetupNS, o.ControllerNS = starts-sent, end-begin-o.Result.SlackNS
 	after, err := s.Ping(ctx, pings)
 	if err != nil {
 		return o, err
@@ -118,8 +119,10 @@ func (s *Conn) run(ctx context.Context, run wire.Run, mark func(begins bool), h 
 	return o, nil
 }
 
-// follow reads the frames of a trial up to its result.
-func (s *Conn) follow(ctx context.Context, o *Outcome, mark func(begins bool), h *Held) (begin, end int64, err error) {
+// follow reads the frames of a trial up to its result. starts is when its timed part is to start, begin when its Begin
+// came, which is the same unless it is held.
+func (s *Conn) follow(ctx context.Context, o *Outcome, mark func(begins bool), h *Held) (starts, begin, end int64,
+	err error) {
 	var samples map[string][]float64
 	for {
 		a, err := s.next(ctx)
@@ -127,17 +130,17 @@ func (s *Conn) follow(ctx context.Context, o *Outcome, mark func(begins bool), h
 			if s.Alive() {
 				err = s.interrupt(ctx, wire.TypeRun)
 			}
-			return 0, 0, err
+			return 0, 0, 0, err
 		}
 		switch t := a.frame.Type; {
 		case t == wire.TypeBegin && begin == 0:
-			begin = a.at
+			starts, begin = a.at, a.at
 			if h != nil {
 				at, err := s.release(ctx, h, string(a.frame.Payload), o.Clocks)
 				if err != nil {
-					return 0, 0, err
+					return 0, 0, 0, err
 				}
-				begin = max(begin, at)
+				starts = max(starts, at)
 			}
 			mark(true)
 		case t == wire.TypeEnd && begin != 0 && end == 0:
@@ -147,19 +150,19 @@ func (s *Conn) follow(ctx context.Context, o *Outcome, mark func(begins bool), h
 		case t == wire.TypeSamples:
 			name, values, err := wire.UnpackSamples(a.frame.Payload)
 			if err != nil {
-				return 0, 0, s.lost(err)
+				return 0, 0, 0, s.lost(err)
 			}
 			if samples == nil {
 				samples = map[string][]float64{}
 			}
 			if _, twice := samples[name]; twice || len(samples) == maxSampleSets {
-				return 0, 0, s.lost(fmt.Errorf("the agent sent samples of %.40q twice, or of too many metrics", name))
+				return 0, 0, 0, s.lost(fmt.Errorf("the agent sent samples of %.40q twice, or of too many metrics", name))
 			}
 			samples[name] = values
 		default:
 			err := s.accept(a, wire.TypeResult, &o.Result)
 			o.Result.Samples = samples
-			return begin, end, err
+			return starts, begin, end, err
 		}
 	}
 }

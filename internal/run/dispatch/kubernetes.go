@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -197,8 +198,14 @@ func (k *Kubernetes) bring(ctx context.Context, p *Part, j *kubePartSeen) error 
 // of its own, which is the last.
 func (k *Kubernetes) copyResult(to io.Writer, p *Part) error {
 	dir := filepath.Join(k.Volume.At, filepath.FromSlash(k.place(p)))
-	found, err := filepath.Glob(filepath.Join(dir, "part*"+bundle.Ext))
-	if err == nil && len(found) == 0 {
+	all, err := os.ReadDir(dir)
+	var found []string
+	for _, e := range all {
+		if name := e.Name(); strings.HasPrefix(name, "part") && strings.HasSuffix(name, bundle.Ext) {
+			found = append(found, filepath.Join(dir, name))
+		}
+	}
+	if (err == nil || errors.Is(err, fs.ErrNotExist)) && len(found) == 0 {
 		err = fmt.Errorf("there is none in %s: is that where this machine has the claim's files?", dir)
 	}
 	if err != nil {

@@ -50,7 +50,7 @@ await() {
 		sleep 1
 	done
 }
-mkdir -p -- "$dir" && [ -O "$dir" ] && cd -- "$dir" || { say "%[4]sno folder can be made in %[1]s"; exit 1; }
+mkdir -p -- "$dir" && [ -O "$dir" ] && cd -- "$dir" || { say "%[4]sno folder can be made: $dir"; exit 1; }
 exec >>log 2>&1
 if [ ! -e ready ]; then
 	say "%[5]s"

@@ -169,6 +169,7 @@ func (m *meeting) wait(ctx context.Context, _ string, rtt int64) (at int64, err 
 // outcome is what came out of all copies, as that of one: the mean of what it cost in each.
 func (c *together) outcome(outs []deploy.Outcome, memory []record.Memory) (deploy.Outcome, error) {
 	one := outs[0]
+	one.Result.Histograms = nil // they are for what is merged, and copies are not
 	one.Copies = &record.Copies{Covered: overlap(outs)}
 	for i := range outs {
 		one.Copies.Each = append(one.Copies.Each, record.Copy{NS: outs[i].ControllerNS,
@@ -178,6 +179,7 @@ func (c *together) outcome(outs []deploy.Outcome, memory []record.Memory) (deplo
 		return one, nil
 	}
 	if one.Copies.Covered < leastCovered {
+		one.Result.Figures, one.Account = record.Figures{}, nil
 		return one, &record.Failure{Kind: kindCopiesApart, Message: fmt.Sprintf("the %d copies of %s were all at work "+
 			"for only %.0f %% of the trial; longer trials (trial=) bring them closer together", c.copies, c.set.of,
 			100*one.Copies.Covered)}
