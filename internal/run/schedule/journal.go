@@ -37,11 +37,37 @@ func (j *journal) append(t *record.Trial) error {
 }
 
 // evaluate computes the state of all cells from all trials.
-func (j *journal) evaluate() *verdict.Result {
+func (j *journal) evaluate() *verdict.Result { return j.evaluateOf(j.trials) }
+
+// upTo are the trials without those of a workload that came after its first n blocks, as far as these were not
+// discarded.
+func (j *journal) upTo(label string, n int) []record.Trial {
+	discarded, blocks := map[int]bool{}, map[int]bool{}
+	for i := range j.trials {
+		if t := &j.trials[i]; t.Workload == label && t.Discarded != "" {
+			discarded[t.Block] = true
+		}
+	}
+	var out []record.Trial
+	for i := range j.trials {
+		t := &j.trials[i]
+		if t.Workload == label && !t.Warmup() && !discarded[t.Block] {
+			if !blocks[t.Block] && len(blocks) == n {
+				continue
+			}
+			blocks[t.Block] = true
+		}
+		out = append(out, *t)
+	}
+	return out
+}
+
+// evaluateOf is evaluate for some of the trials.
+func (j *journal) evaluateOf(trials []record.Trial) *verdict.Result {
 	h := j.header
 	h.Seconds += time.Since(j.started).Seconds()
 	return verdict.Evaluate(verdict.Input{
-		Plan: j.plan, Environments: j.envs, Trials: j.trials, Kinds: j.kinds, Run: h,
+		Plan: j.plan, Environments: j.envs, Trials: trials, Kinds: j.kinds, Run: h,
 	})
 }
 

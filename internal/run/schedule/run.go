@@ -188,15 +188,13 @@ func (r *runner) screen() {
 	if r.plan.Screen == 0 || r.plan.Sessions > 1 {
 		return
 	}
-	var res *verdict.Result
 	for i := range r.plan.Workloads {
 		w := &r.plan.Workloads[i]
 		if r.progress.kept[w.Label] < plan.ScreenBlocks || r.table.screened[w.Label] {
 			continue
 		}
-		if res == nil {
-			res = r.journal.evaluate()
-		}
+		// Of these blocks alone: after a resume there may be one more, which not all candidates had.
+		res := r.journal.evaluateOf(r.journal.upTo(w.Label, plan.ScreenBlocks))
 		r.table.screened[w.Label] = true
 		out := verdict.Screen(res, w.Label, r.plan.Screen)
 		for _, target := range out {
