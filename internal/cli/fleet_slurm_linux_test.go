@@ -231,7 +231,8 @@ workloads:
 		waits := s.say("squeue", "--noheader", "--states=PENDING", "--format=%A %r")
 		for line := range strings.Lines(waits) {
 			if f := strings.Fields(line); len(f) == 2 && f[1] == "BeginTime" {
-				s.say("scontrol", "update", "jobid="+f[0], "starttime=now")
+				// Not in the second in which its node killed it: slurmd would take it for the same.
+				s.say("scontrol", "update", "jobid="+f[0], "starttime=now+3")
 				return true
 			}
 		}

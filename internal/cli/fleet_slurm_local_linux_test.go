@@ -75,7 +75,7 @@ workloads:
 	s.await("the requeue", func() bool {
 		return strings.Contains(s.say("squeue", "--noheader", "--jobs="+jobs[number], "--format=%T"), "PENDING")
 	})
-	s.say("scontrol", "update", "jobid="+jobs[number], "starttime=now")
+	s.say("scontrol", "update", "jobid="+jobs[number], "starttime=now+3")
 	s.await("the other part's trials", func() bool {
 		found, _ := filepath.Glob(filepath.Join(there, ".tare-fleet-*-"+other, "part"))
 		if len(found) == 0 {
