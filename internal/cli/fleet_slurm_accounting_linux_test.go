@@ -71,6 +71,7 @@ func TestFleetOnSlurmWithAccounting(t *testing.T) {
 	// A controller that begins without its state is a queue that has forgotten all.
 	s.controller.Close()
 	s.control("-c")
+	s.endJobs()
 	s.await("an empty queue", func() bool { return s.say("squeue", "--noheader", "--states=all") == "" })
 	o := l.do(args...)
 	if said := strings.Join(strings.Fields(o.err), " "); o.code != 0 ||
