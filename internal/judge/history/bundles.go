@@ -64,8 +64,8 @@ func (s *Store) bundles(ctx context.Context, runs []string, plan string) ([]Kept
 func (s *Store) Packed(ctx context.Context, k *Kept) ([]byte, error) {
 	var packed []byte
 	err := s.again(ctx, func(ctx context.Context) error {
-		return s.db.QueryRowContext(ctx, s.bind("SELECT packed FROM tare_bundles WHERE run_id = ? AND length(packed) <= ?"),
-			k.RunID, MaxPacked).Scan(&packed)
+		query := s.bind("SELECT packed FROM tare_bundles WHERE run_id = ? AND length(packed) <= ?")
+		return s.db.QueryRowContext(ctx, query, k.RunID, MaxPacked).Scan(&packed)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("fetch the bundle of run %s from %s: %w", k.RunID, s.where, plain(err))

@@ -156,7 +156,8 @@ func (s *Conn) follow(ctx context.Context, o *Outcome, mark func(begins bool), h
 				samples = map[string][]float64{}
 			}
 			if _, twice := samples[name]; twice || len(samples) == maxSampleSets {
-				return 0, 0, 0, s.lost(fmt.Errorf("the agent sent samples of %.40q twice, or of too many metrics", name))
+				return 0, 0, 0, s.lost(fmt.Errorf("the agent sent samples of %.40q twice, or of too many metrics",
+					name))
 			}
 			samples[name] = values
 		default:
