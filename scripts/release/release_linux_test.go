@@ -62,12 +62,21 @@ func repository(t *testing.T, dir string) {
 			t.Fatal(err)
 		}
 	}
+	// Right after a release nothing is unreleased.
+	changes := filepath.Join(dir, changelogFile)
+	text, err := os.ReadFile(changes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = bytes.Replace(text, []byte(unreleased+"\n"), []byte(unreleased+"\n\n### Added\n- A test of releases.\n"), 1)
+	if err := os.WriteFile(changes, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	if err := cut(dir, testVersion, "2026-01-02"); err != nil {
 		t.Fatal(err)
 	}
 	config := filepath.Join(dir, ".goreleaser.yaml")
-	text, err := os.ReadFile(config)
-	if err != nil {
+	if text, err = os.ReadFile(config); err != nil {
 		t.Fatal(err)
 	}
 	text = platformRE.ReplaceAllFunc(text, func(line []byte) []byte {
