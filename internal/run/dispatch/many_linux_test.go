@@ -34,7 +34,7 @@ case "$1 $2" in
 	echo $$ >pid
 	while [ $# -gt 1 ]; do [ "$1" = --host ] && echo started >>"%s/$2"; shift; done
 	sleep %d
-	echo packed >part.new && mv part.new part.tare
+	cp "%s" part.new && mv part.new part.tare
 	;;
 "fleet held") kill -0 "$(cat pid)" 2>/dev/null ;;
 esac
@@ -58,12 +58,17 @@ func TestManyHostsBySSH(t *testing.T) {
 	s := startSSHD(t)
 	dir, there, starts := t.TempDir(), t.TempDir(), t.TempDir()
 	program := filepath.Join(s.dir, "tare")
-	text := fmt.Sprintf(simulated, version.Build, runtime.GOARCH, starts, seconds)
+	// What is fetched has to be a bundle.
+	sample, err := filepath.Abs("../../../testdata/bundles/mounts.tare")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := fmt.Sprintf(simulated, version.Build, runtime.GOARCH, starts, seconds, sample)
 	if err := os.WriteFile(program, []byte(text), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	c := Config{Dir: dir, Name: "ssh", ID: "many", Plan: "p", AtOnce: atOnce, Together: 16, Every: every,
-		Patience: time.Hour, Prepare: func(string, *State) error { return nil }}
+		Patience: 5 * time.Minute, Prepare: func(string, *State) error { return nil }}
 	e := &SSH{ID: "many", Dir: dir, Plan: []byte("plan\n"), Parts: hosts, Specs: map[int]env.Spec{},
 		Tare: map[deploy.Platform]string{{OS: "linux", Arch: runtime.GOARCH}: program}}
 	for i := range hosts {
