@@ -77,6 +77,7 @@ func Run(t *testing.T, d env.Driver, o Options) {
 type suite struct {
 	Options
 	driver env.Driver
+	ran    int // trials so far, repeated ones too
 }
 
 func newSuite(t *testing.T, d env.Driver, o Options) *suite {
