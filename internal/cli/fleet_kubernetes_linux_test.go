@@ -2,7 +2,6 @@ package cli_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
@@ -21,7 +20,6 @@ import (
 	"time"
 
 	"tare/internal/judge/fleet"
-	"tare/internal/sys/proc"
 )
 
 // kube is a real control plane on this machine: etcd, API server, scheduler, and the controllers of Jobs and of
@@ -85,11 +83,13 @@ func (l *lab) kubernetes() *kube {
 		"--service-account-key-file="+k.file("sa.key"), "--service-account-signing-key-file="+k.file("sa.key"),
 		"--service-account-issuer=https://kubernetes.default.svc", "--service-cluster-ip-range=10.0.0.0/24",
 		"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition")
-	k.await("the API server", func() bool { return k.say("get", "--raw=/readyz") == "ok" })
+	k.lab.await("the API server", func() bool { return k.say("get", "--raw=/readyz") == "ok" })
 	k.run("controllers", "--kubeconfig="+config, "--leader-elect=false", "--secure-port=0",
 		"--controllers=job-controller,garbage-collector-controller")
 	k.run("scheduler", "--kubeconfig="+config, "--leader-elect=false", "--secure-port=0")
-	k.await("the namespace", func() bool { return strings.Contains(k.say("get", "namespace", "default"), "Active") })
+	k.lab.await("the namespace", func() bool {
+		return strings.Contains(k.say("get", "namespace", "default"), "Active")
+	})
 	k.kubelet = newKubelet(k)
 	return k
 }
@@ -99,35 +99,12 @@ func (k *kube) file(name string) string { return filepath.Join(k.dir, name) }
 // run starts a part of the control plane, which ends with the test.
 func (k *kube) run(part string, args ...string) {
 	k.lab.Helper()
-	cmd := proc.Command(context.Background(), append([]string{k.program, part}, args...)...)
-	cmd.Env, cmd.Dir = k.lab.env, k.dir
-	d, err := proc.Start(cmd)
-	if err != nil {
-		k.lab.Fatal(err)
-	}
-	k.lab.Cleanup(func() {
-		d.Close()
-		if said := d.Stderr(); k.lab.Failed() && len(said) > 0 {
-			k.lab.Logf("%s said at the end:\n%s", part, said[max(0, len(said)-2000):])
-		}
-	})
+	k.lab.daemon(part, k.dir, append([]string{k.program, part}, args...)...)
 }
 
 // say runs kubectl and returns what it printed.
 func (k *kube) say(args ...string) string {
-	cmd := exec.Command(k.program, append([]string{"kubectl"}, args...)...)
-	cmd.Env = k.lab.env
-	out, _ := cmd.CombinedOutput() // at first nobody answers
-	return strings.TrimSpace(string(out))
-}
-
-func (k *kube) await(what string, ok func() bool) {
-	k.lab.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(end) {
-			k.lab.Fatalf("no %s within %v", what, patience)
-		}
-	}
+	return k.lab.ask(append([]string{k.program, "kubectl"}, args...)...)
 }
 
 // apply makes an object.
@@ -451,7 +428,7 @@ workloads:
 	if log := k.kubelet.said(number); !strings.Contains(log, "resuming after") {
 		t.Errorf("part %s began anew:\n%s", number, log)
 	}
-	k.await("the end of all Jobs", func() bool {
+	k.lab.await("the end of all Jobs", func() bool {
 		return strings.Contains(k.say("get", "jobs,pods"), "No resources found")
 	})
 }

@@ -41,9 +41,9 @@ func (s *slurm) database(port int) {
 	if err := os.Chmod(s.file("slurmdbd.conf"), 0o600); err != nil {
 		s.lab.Fatal(err)
 	}
-	s.await("the database's socket", func() bool { _, err := os.Stat(s.file("db.socket")); return err == nil })
+	s.lab.await("the database's socket", func() bool { _, err := os.Stat(s.file("db.socket")); return err == nil })
 	s.run("slurmdbd", "-D")
-	s.await("slurmdbd", func() bool {
+	s.lab.await("slurmdbd", func() bool {
 		s.say("sacctmgr", "--immediate", "add", "cluster", "tare")
 		return strings.Contains(s.say("sacctmgr", "--noheader", "show", "cluster", "format=cluster"), "tare")
 	})
@@ -64,7 +64,7 @@ func TestFleetOnSlurmWithAccounting(t *testing.T) {
 	p.end()
 	job := s.say("squeue", "--noheader", "--format=%A")
 	s.say("scancel", job)
-	s.await("the accounts of the job", func() bool {
+	s.lab.await("the accounts of the job", func() bool {
 		return strings.HasPrefix(s.say("sacct", "--noheader", "--parsable2", "--allocations", "--format=State",
 			"--jobs="+job), "CANCELLED")
 	})
@@ -72,7 +72,7 @@ func TestFleetOnSlurmWithAccounting(t *testing.T) {
 	s.controller.Close()
 	s.control("-c")
 	s.endJobs()
-	s.await("an empty queue", func() bool { return s.say("squeue", "--noheader", "--states=all") == "" })
+	s.lab.await("an empty queue", func() bool { return s.say("squeue", "--noheader", "--states=all") == "" })
 	o := l.do(args...)
 	if said := strings.Join(strings.Fields(o.err), " "); o.code != 0 ||
 		!strings.Contains(said, "failed n1, job "+job+": its job was cancelled") {

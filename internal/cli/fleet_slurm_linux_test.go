@@ -2,17 +2,14 @@ package cli_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"tare/internal/judge/fleet"
 	"tare/internal/sys/proc"
@@ -74,7 +71,7 @@ func (l *lab) slurm(o slurmOptions) *slurm {
 	// --force: the folder is below one that all may write to.
 	s.run("munged", "--foreground", "--force", "--key-file="+s.file("munge.key"), "--socket="+s.file("munge.socket"),
 		"--pid-file="+s.file("munge.pid"), "--log-file="+s.file("munge.log"), "--seed-file="+s.file("munge.seed"))
-	s.await("munge's socket", func() bool { _, err := os.Stat(s.file("munge.socket")); return err == nil })
+	s.lab.await("munge's socket", func() bool { _, err := os.Stat(s.file("munge.socket")); return err == nil })
 	host, err := os.Hostname()
 	if err != nil {
 		l.Fatal(err)
@@ -102,7 +99,7 @@ func (l *lab) slurm(o slurmOptions) *slurm {
 	for _, n := range names {
 		s.boot(n)
 	}
-	s.await("four idle nodes", func() bool {
+	s.lab.await("four idle nodes", func() bool {
 		return strings.Count(s.say("sinfo", "--noheader", "--Node", "--format=%T"), "idle") == len(names)
 	})
 	s.endJobs()
@@ -119,7 +116,7 @@ func (s *slurm) endJobs() {
 		default:
 		}
 		s.say("scancel", "--user=root")
-		s.await("the end of the jobs", func() bool { return s.say("squeue", "--noheader") == "" })
+		s.lab.await("the end of the jobs", func() bool { return s.say("squeue", "--noheader") == "" })
 	})
 }
 
@@ -132,26 +129,14 @@ func (s *slurm) run(argv ...string) *proc.Stream {
 	if err != nil {
 		s.lab.Fatal(err)
 	}
-	cmd := proc.Command(context.Background(), append([]string{path}, argv[1:]...)...)
-	cmd.Env = s.lab.env
-	d, err := proc.Start(cmd)
-	if err != nil {
-		s.lab.Fatal(err)
-	}
-	s.lab.Cleanup(func() {
-		d.Close()
-		if said := d.Stderr(); s.lab.Failed() && len(said) > 0 {
-			s.lab.Logf("%s said at the end:\n%s", argv[0], said[max(0, len(said)-2000):])
-		}
-	})
-	return d
+	return s.lab.daemon(argv[0], "", append([]string{path}, argv[1:]...)...)
 }
 
 // control starts the cluster's controller.
 func (s *slurm) control(args ...string) {
 	s.lab.Helper()
 	s.controller = s.run(append([]string{"slurmctld", "-D"}, args...)...)
-	s.await("slurmctld", func() bool { return strings.Contains(s.say("scontrol", "ping"), "UP") })
+	s.lab.await("slurmctld", func() bool { return strings.Contains(s.say("scontrol", "ping"), "UP") })
 }
 
 func (s *slurm) boot(node string) {
@@ -165,21 +150,7 @@ func (s *slurm) boot(node string) {
 }
 
 // say runs one of Slurm's commands and returns what it printed.
-func (s *slurm) say(argv ...string) string {
-	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Env = s.lab.env
-	out, _ := cmd.CombinedOutput() // at first nobody answers
-	return strings.TrimSpace(string(out))
-}
-
-func (s *slurm) await(what string, ok func() bool) {
-	s.lab.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(end) {
-			s.lab.Fatalf("no %s within %v", what, patience)
-		}
-	}
-}
+func (s *slurm) say(argv ...string) string { return s.lab.ask(argv...) }
 
 // crash ends a node as a power cut does: its daemon, the daemon of the job's step, and the job.
 func (s *slurm) crash(node, job string) {

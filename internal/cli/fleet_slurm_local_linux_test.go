@@ -72,11 +72,11 @@ workloads:
 		t.Fatalf("there are jobs %v", jobs)
 	}
 	s.say("scontrol", "requeue", jobs[number])
-	s.await("the requeue", func() bool {
+	s.lab.await("the requeue", func() bool {
 		return strings.Contains(s.say("squeue", "--noheader", "--jobs="+jobs[number], "--format=%T"), "PENDING")
 	})
 	s.say("scontrol", "update", "jobid="+jobs[number], "starttime=now+3")
-	s.await("the other part's trials", func() bool {
+	s.lab.await("the other part's trials", func() bool {
 		found, _ := filepath.Glob(filepath.Join(there, ".tare-fleet-*-"+other, "part"))
 		if len(found) == 0 {
 			return false
@@ -93,7 +93,7 @@ workloads:
 		t.Errorf("%s%s", o.err, o.out)
 	}
 	// A job sees within a second that its result was fetched.
-	s.await("the end of what is on the nodes", func() bool {
+	s.lab.await("the end of what is on the nodes", func() bool {
 		left, err := os.ReadDir(there)
 		return err == nil && len(left) == 0
 	})
@@ -103,7 +103,7 @@ workloads:
 func (s *slurm) limit(job string) {
 	s.lab.Helper()
 	s.say("scontrol", "update", "jobid="+job, "endtime=now")
-	s.await("the end of the job's time", func() bool {
+	s.lab.await("the end of the job's time", func() bool {
 		return strings.Contains(s.say("squeue", "--noheader", "--states=all", "--jobs="+job, "--format=%T"), "TIMEOUT")
 	})
 }

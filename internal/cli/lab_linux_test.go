@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"tare/internal/bundle"
 	"tare/internal/judge/verdict"
 	"tare/internal/record"
+	"tare/internal/sys/proc"
 )
 
 // lab is a place where the real program runs and things go wrong: a folder of its own with a temporary directory of its
@@ -470,6 +472,63 @@ func (l *lab) settled(word string, files bool) {
 		if time.Now().After(end) {
 			l.Errorf("left behind:\n%s", strings.Join(left, "\n"))
 			return
+		}
+	}
+}
+
+// stopped sends a signal to a run that writes to out, and holds what has to come of it: nothing is left, and after
+// Ctrl-C the run is resumed to its end. It tells whether it was.
+func (l *lab) stopped(p *process, sig syscall.Signal) (resumed bool) {
+	l.Helper()
+	l.kill(p.cmd.Process.Pid, sig)
+	o := p.end()
+	if sig == syscall.SIGKILL {
+		l.recovers("out")
+		return false
+	}
+	if o.code != 1 || !strings.Contains(o.err, "continue with: tare run --resume out") {
+		l.Errorf("exit code %d:\n%s", o.code, o.err)
+	}
+	l.gone("out")
+	if o := l.do("run", "--resume", "out"); o.code != 0 {
+		l.Errorf("resume: exit code %d:\n%s", o.code, o.err)
+	}
+	l.gone("out")
+	return true
+}
+
+// daemon starts a program that ends with the test, in the lab's environment. What it said is shown if the test fails.
+func (l *lab) daemon(name, dir string, argv ...string) *proc.Stream {
+	l.Helper()
+	cmd := proc.Command(context.Background(), argv...)
+	cmd.Env, cmd.Dir = l.env, dir
+	d, err := proc.Start(cmd)
+	if err != nil {
+		l.Fatal(err)
+	}
+	l.Cleanup(func() {
+		d.Close()
+		if said := d.Stderr(); l.Failed() && len(said) > 0 {
+			l.Logf("%s said at the end:\n%s", name, said[max(0, len(said)-2000):])
+		}
+	})
+	return d
+}
+
+// ask runs a program and returns what it printed, also if it failed: at first nobody answers.
+func (l *lab) ask(argv ...string) string {
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Env = l.env
+	out, _ := cmd.CombinedOutput()
+	return strings.TrimSpace(string(out))
+}
+
+// await waits until something is so.
+func (l *lab) await(what string, ok func() bool) {
+	l.Helper()
+	for end := time.Now().Add(patience); !ok(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			l.Fatalf("no %s within %v", what, patience)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -12,26 +11,12 @@ import (
 	"tare/internal/unit"
 )
 
-// QualificationFormat is a way of writing what is said of one machine.
-type QualificationFormat struct {
-	Name   string
-	Doc    string
-	Render func(w io.Writer, q *Qualification, o Options) error
-}
-
 // QualificationFormats lists the ways in the order they are shown.
-func QualificationFormats() []QualificationFormat {
-	return []QualificationFormat{
+func QualificationFormats() []Format[Qualification] {
+	return []Format[Qualification]{
 		{"text", "verdict, figures and facts for the terminal", QualificationText},
-		{"json", "everything, for scripts", QualificationJSON},
+		{"json", "everything, for scripts", JSON[Qualification]},
 	}
-}
-
-// QualificationJSON writes it as one document.
-func QualificationJSON(w io.Writer, q *Qualification, _ Options) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(q)
 }
 
 // QualificationText writes it for the terminal.

@@ -22,26 +22,26 @@ type Options struct {
 	Width int
 }
 
-// Format is a way of writing a report.
-type Format struct {
+// Format is a way of writing a report, or what is said of one machine.
+type Format[T Report | Qualification] struct {
 	Name   string
 	Doc    string
-	Render func(w io.Writer, r *Report, o Options) error
+	Render func(w io.Writer, what *T, o Options) error
 }
 
 // Formats lists the ways in the order they are shown.
-func Formats() []Format {
-	return []Format{
+func Formats() []Format[Report] {
+	return []Format[Report]{
 		{"text", "sentences and tables for the terminal", Text},
-		{"json", "everything, for scripts", JSON},
+		{"json", "everything, for scripts", JSON[Report]},
 	}
 }
 
-// JSON writes the report as one document.
-func JSON(w io.Writer, r *Report, _ Options) error {
+// JSON writes it as one document.
+func JSON[T Report | Qualification](w io.Writer, what *T, _ Options) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
-	return e.Encode(r)
+	return e.Encode(what)
 }
 
 // What a text shows of a long list without --details.
