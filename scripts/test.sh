@@ -191,15 +191,16 @@ besides=()
 ended() { besides+=(-runner "gotestsum of $1 ended with an error"); }
 
 # queue NAME PACKAGE... splits packages into what one go test takes, in the order in which it is best begun: those that
-# work in machines, one after the other; what else takes long, each by itself; the rest by the dozen. A line for each is
-# in $work/queue.NAME, and the names of their runs are added to $runs.
-machines="tare/internal/lab/driver/qemu tare/internal/lab/driver/virtualbox tare/internal/lab/driver/vagrant
-	tare/internal/lab/driver/libvirt tare/internal/lab/driver/serial tare/internal/lab/driver/vmware
-	tare/internal/run/durability"
+# work in machines, in two rows, one after the other in each, so that two machines at most start beside each other; what
+# else takes long, each by itself; the rest by the dozen. A line for each is in $work/queue.NAME, and the names of their
+# runs are added to $runs.
+hypervisors="tare/internal/lab/driver/virtualbox tare/internal/lab/driver/vagrant tare/internal/lab/driver/libvirt
+	tare/internal/lab/driver/vmware"
+emulators="tare/internal/lab/driver/qemu tare/internal/lab/driver/serial tare/internal/run/durability"
 long="tare/internal/cli tare/internal/measure/workload/sql tare/bench tare/internal tare/internal/lab/driver/container
 	tare/internal/run/capture tare/internal/lab/deploy tare/internal/lab/driver/ssh tare/scripts/release"
 queue() {
-	local name=$1 package n=0 in_machines="" rest=()
+	local name=$1 package n=0 row in_row rest=()
 	shift
 	: >"$work/queue.$name"
 	add() {
@@ -208,14 +209,16 @@ queue() {
 		runs+=("$work/$name-$n")
 	}
 	among() { [[ " $* " == *" $package "* ]]; }
-	for package in "$@"; do
-		if among $machines; then
-			in_machines+="$package "
-		elif ! among $long; then
-			rest+=("$package")
-		fi
+	for row in "$hypervisors" "$emulators"; do
+		in_row=""
+		for package in $row; do
+			! among "$@" || in_row+="$package "
+		done
+		[ -z "$in_row" ] || add "$in_row"
 	done
-	[ -z "$in_machines" ] || add "$in_machines"
+	for package in "$@"; do
+		among $hypervisors $emulators $long || rest+=("$package")
+	done
 	for package in $long; do
 		! among "$@" || add "$package"
 	done
@@ -238,19 +241,24 @@ lane() {
 	return $failed
 }
 
-# two_lanes NAME FLAG... runs two of them at a time: there are two cores, and tests that race against deadlines. It prints
-# what the first one says when both have ended. A job of its own process group keeps its signals, which a shell without
-# job control would have it ignore.
-two_lanes() {
+# lanes NAME FLAG... runs three of them at a time: there are two cores, and what works in machines waits for half of its
+# time. It prints what the other two say when all have ended. A job of its own process group keeps its signals, which a
+# shell without job control would have it ignore.
+lanes() {
+	local p beside=()
 	set -m
-	lane "$@" >"$work/said" 2>&1 &
-	beside=$!
+	for p in 1 2; do
+		lane "$@" >"$work/said.$p" 2>&1 &
+		beside+=($!)
+	done
 	set +m
-	trap 'kill -TERM -- "-$beside" 2>/dev/null; rm -rf "$work"' EXIT
+	trap "kill -TERM -- ${beside[*]/#/-} 2>/dev/null; rm -rf '$work'" EXIT
 	lane "$@" || ended "$1"
-	wait "$beside" || ended "$1"
+	for p in "${beside[@]}"; do
+		wait "$p" || ended "$1"
+	done
 	trap 'rm -rf "$work"' EXIT
-	cat "$work/said"
+	cat "$work"/said.*
 }
 
 runs=()
@@ -261,12 +269,12 @@ if [ $# -gt 0 ]; then
 else
 	phase "tests"
 	queue tests $($GO list ./...)
-	two_lanes tests
+	lanes tests
 
 	if [ "$($GO env GOOS)" = linux ] && command -v gcc >/dev/null; then
 		phase "race detector"
 		queue race $(goroutines) # judged last, as what is left out here ran before
-		CGO_ENABLED=1 two_lanes race -race -short
+		CGO_ENABLED=1 lanes race -race -short
 	fi
 	phase "known faults of what is used"
 	scripts/vulnerable.sh || besides+=(-failed "a known fault of what is used")

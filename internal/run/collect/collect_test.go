@@ -333,7 +333,7 @@ func FuzzSummary(f *testing.F) {
 		}
 		q := fleet.Qualify(&fleet.Admitted{By: fleet.ByName, Hosts: kind}, fleet.Candidate{Host: &fleet.Host{
 			Measures: s.Host.Measures, Facts: s.Host.Facts}}, fleet.Demand{Margin: -1, Tolerance: 0.1})
-		if err := fleet.QualificationJSON(io.Discard, q, fleet.Options{}); err != nil {
+		if err := fleet.JSON(io.Discard, q, fleet.Options{}); err != nil {
 			t.Error(err)
 		}
 	})
