@@ -69,6 +69,28 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// A goal that is nearer to 1 than two digits say has three, and its ratio four. A figure of tare's alone is no ratio.
+func TestFigures(t *testing.T) {
+	r := row{name: "r", peer: "p", figures: []figure{{name: "coarse", unit: "s", goal: 1.1, atMost: true},
+		{name: "fine", unit: "s", goal: 1.002, atMost: true},
+		{name: "alone", unit: "%", goal: 0.2, atMost: true, alone: true}}}
+	side := func(v float64) [][]float64 {
+		values := slices.Repeat([]float64{v}, 8)
+		return [][]float64{values, values, values}
+	}
+	lines, _, _ := (&outcome{row: &r, tare: side(0.1), peer: side(0.1)}).lines()
+	var got []string
+	for _, l := range lines {
+		got = append(got, strings.Join([]string{l[2], l[3], l[5], l[6]}, " | "))
+	}
+	want := []string{"100 ms | 1.000 (1.000 to 1.000) | at most 1.10 | met",
+		"100 ms | 1.0000 (1.0000 to 1.0000) | at most 1.002 | met",
+		"none | 0.100 % to 0.100 % | at most 0.200 % | met"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
 func TestArguments(t *testing.T) {
 	for _, c := range []struct {
 		args []string

@@ -64,7 +64,7 @@ func (o *outcome) lines() (lines [][]string, agreed, compared int) {
 	}
 	for i, f := range o.row.figures {
 		var peer []float64
-		if o.row.peer != "" {
+		if o.row.peer != "" && !f.alone {
 			peer = o.peer[i]
 		}
 		j := judge(f, o.tare[i], peer)
@@ -72,10 +72,10 @@ func (o *outcome) lines() (lines [][]string, agreed, compared int) {
 		if f.name != "" {
 			name += ": " + f.name
 		}
-		line := []string{name, j.tare, j.peer, "", percent(j.spread), f.goalText(o.row.peer != ""), j.verdict,
+		line := []string{name, j.tare, j.peer, "", percent(j.spread), f.goalText(peer != nil), j.verdict,
 			j.agreement}
 		if peer != nil {
-			line[3] = fmt.Sprintf("%s (%s)", ratio(j.estimate.Center), interval(j.estimate, ratio))
+			line[3] = fmt.Sprintf("%s (%s)", f.ratio(j.estimate.Center), interval(j.estimate, f.ratio))
 		} else {
 			line[2], line[3] = "none", interval(j.estimate, func(v float64) string { return unit.Format(v, f.unit) })
 		}
@@ -90,7 +90,15 @@ func (o *outcome) lines() (lines [][]string, agreed, compared int) {
 	return lines, agreed, compared
 }
 
-func ratio(v float64) string { return fmt.Sprintf("%.3f", v) }
+// digits are those behind the point of the goal for a ratio: two, unless it is nearer to 1.
+func (f *figure) digits() int {
+	if v := 100 * f.goal; math.Abs(v-math.Round(v)) > 1e-6 {
+		return 3
+	}
+	return 2
+}
+
+func (f *figure) ratio(v float64) string { return fmt.Sprintf("%.*f", f.digits()+1, v) }
 
 func percent(v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
@@ -106,7 +114,7 @@ func (f *figure) goalText(beside bool) string {
 	}
 	bound := map[bool]string{true: "at most ", false: "at least "}[f.atMost]
 	if beside {
-		return bound + fmt.Sprintf("%.2f", f.goal)
+		return bound + fmt.Sprintf("%.*f", f.digits(), f.goal)
 	}
 	return bound + unit.Format(f.goal, f.unit)
 }

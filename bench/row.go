@@ -35,6 +35,7 @@ type figure struct {
 	goal   float64
 	atMost bool // the goal is an upper bound
 	agrees bool // the medians of both sides are to agree
+	alone  bool // of tare's side only, in a row that has a peer
 	// why is what is known to keep them apart, told where they do not agree; "" for nothing.
 	why string
 }

@@ -74,6 +74,7 @@ func rows() []row {
 				{name: "CPU", unit: "%", goal: 0.1, atMost: true},
 			},
 		},
+		accountRow(),
 	}
 	after := slices.IndexFunc(all, func(r row) bool { return r.name == "iozone-matrix" }) + 1
 	all = slices.Insert(all, after, slices.Concat(developerRows(), nbdRows(), networkRows(), webRows(), loadRows(),

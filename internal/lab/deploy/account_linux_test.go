@@ -30,6 +30,11 @@ func TestTheAccountAddsUp(t *testing.T) {
 		if whole := a.Lanes * elapsed; math.Abs(sum-whole) > 0.02*whole {
 			t.Errorf("%s: the parts are %.0f ns, and %.2f lanes of the trial %.0f ns", name, sum, a.Lanes, whole)
 		}
+		bare := run(t, s, wire.Run{Job: job(name), Work: 1, Bare: true})
+		if _, read := bare.Account.Counts[record.AccountNS]; read {
+			t.Errorf("%s: a trial that was to do without has the counters of the account: %v", name,
+				bare.Account.Counts)
+		}
 		if a.Counts[record.AccountNS] <= 0 {
 			t.Errorf("%s: the account says that it took %d ns", name, a.Counts[record.AccountNS])
 		}

@@ -21,6 +21,7 @@ import (
 type trialRun struct {
 	worker *worker
 	mark   bool  // tell the controller of Begin and End
+	bare   bool  // read no counters
 	work   int64 // units that Measure does; Bench.Work is the number that is reported
 	// All in ns by the monotonic clock.
 	setup, elapsed, cleanup, slack int64
@@ -84,7 +85,9 @@ func (s *trialRun) measure(ctx context.Context, t workload.Trial, b *workload.Be
 		if err := s.worker.begin(ctx, b.Offer); err != nil {
 			return err
 		}
-		s.counters.begin()
+		if !s.bare {
+			s.counters.begin()
+		}
 	}
 	children, before := usage(true), usage(false)
 	t0 := wire.Now()
@@ -93,7 +96,9 @@ func (s *trialRun) measure(ctx context.Context, t workload.Trial, b *workload.Be
 	s.used, s.children = usage(false).minus(before), usage(true).minus(children)
 	s.elapsed = t1 - t0
 	if s.mark {
-		s.counters.end()
+		if !s.bare {
+			s.counters.end()
+		}
 		s.slack = (t0 - sent) + (wire.Now() - t1)
 		if e := s.worker.out.Mark(wire.TypeEnd, s.worker.trial); err == nil {
 			err = e

@@ -213,7 +213,7 @@ func (w *worker) run(ctx context.Context, run wire.Run) wire.Result {
 	b.Work, b.Warmup, b.Show = run.Work, run.Warmup, run.Show
 	real := injected(b, run.Inject)
 	b.Note("overhead_ns", fmt.Sprint(overhead()))
-	s := &trialRun{worker: w, mark: true, work: real}
+	s := &trialRun{worker: w, mark: true, bare: run.Bare, work: real}
 	if fail = c.once(ctx, b, s); fail == nil {
 		s.used.note(b, "")
 		if s.children != (resources{known: true, counted: true}) {

@@ -146,6 +146,8 @@ type Run struct {
 	Work   int64   `json:"work"`
 	Inject float64 `json:"inject,omitempty"` // share of extra work done but not reported
 	Warmup bool    `json:"warmup,omitempty"`
+	// Bare asks for a trial without Before and After, to see what they cost.
+	Bare bool `json:"bare,omitempty"`
 	// Show are numbers of executions whose results are to be shown (record.Figures), if the kind can do that.
 	Show []uint64 `json:"show,omitempty"`
 }
