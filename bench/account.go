@@ -16,8 +16,6 @@ import (
 	"tare/internal/measure/wire"
 	"tare/internal/record"
 	"tare/internal/stats"
-	"tare/internal/sys/proc"
-	"tare/internal/version"
 )
 
 // The row of the account: about how long the timed part of a trial is, and how many trials of each side a run has.
@@ -80,18 +78,6 @@ func openAccount(ctx context.Context, b *bench) (*contest, error) {
 		},
 		close: a.close,
 	}, nil
-}
-
-// buildTare builds tare itself, which is the agent on the controller's machine.
-func (b *bench) buildTare(ctx context.Context) (string, error) {
-	out := filepath.Join(b.dir, "tare")
-	cmd := proc.Command(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w -X tare/internal/version.Build="+
-		version.Build, "-o", out, "tare/cmd/tare")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if _, err := proc.RunCmd(cmd, nil); err != nil {
-		return "", fmt.Errorf("build tare: %w", err)
-	}
-	return out, nil
 }
 
 // weighWithTare opens this machine with tare as the agent, and finds the work of a trial.

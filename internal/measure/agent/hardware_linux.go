@@ -40,7 +40,7 @@ func (h *hardware) open(to map[string]string) {
 		}, 0, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
 		if err != nil {
 			fd = -1
-			put(to, e.name, nil, short, err)
+			put(to, e.name, nil, err)
 		}
 		h.fds[i] = fd
 	}
@@ -54,7 +54,7 @@ func (h *hardware) close(to map[string]string) {
 			continue
 		}
 		_, err := unix.Read(fd, (*[unsafe.Sizeof(v)]byte)(unsafe.Pointer(&v))[:])
-		put(to, events[i].name, []byte(fmt.Sprint(v)), short, err)
+		put(to, events[i].name, []byte(fmt.Sprint(v)), err)
 		_ = unix.Close(fd)
 	}
 }
