@@ -64,8 +64,8 @@ func openAccount(ctx context.Context, b *bench) (*contest, error) {
 		tare: a.side(0), peer: a.side(1),
 		notes: []string{
 			a.note("events"),
-			fmt.Sprintf("a run of either side is %d trials with and %d without the account, in turn in one agent, which "+
-				"is tare itself, as on the host; its figures are medians", accountRounds, accountRounds),
+			fmt.Sprintf("a run of either side is %d trials with and %d without the account, in turn in one agent, "+
+				"which is tare itself, as on the host; its figures are medians", accountRounds, accountRounds),
 			"time of a whole trial: by the controller's clock from the request to the last answer, with 0.3 s in the " +
 				"place of the timed part, whose own noise is larger than the account",
 		},

@@ -45,6 +45,18 @@ const mostSettings = 5
 // longestSetting is how much of a value stands there, in characters: a list of mitigations is long.
 const longestSetting = 40
 
+// whatDiffers leaves out of two lists with commas the items that both have, so that a long one is not cut before the
+// item that differs. Where one has nothing else, both stay as they are.
+func whatDiffers(a, b string) (string, string) {
+	inA, inB := strings.Split(a, ","), strings.Split(b, ",")
+	x := slices.DeleteFunc(slices.Clone(inA), func(item string) bool { return slices.Contains(inB, item) })
+	y := slices.DeleteFunc(slices.Clone(inB), func(item string) bool { return slices.Contains(inA, item) })
+	if len(x) == 0 || len(y) == 0 {
+		return a, b
+	}
+	return strings.TrimSpace(strings.Join(x, ",")), strings.TrimSpace(strings.Join(y, ","))
+}
+
 // explain makes one finding of all settings that differ between two targets.
 func explain(rows []setting, t, base, own *Target, different map[string][]string) (f Finding, ok bool) {
 	f = Finding{Targets: []string{t.Name}}
@@ -54,6 +66,7 @@ func explain(rows []setting, t, base, own *Target, different map[string][]string
 		if a == "" || b == "" || a == b || !bears(s, different) || own != nil && own.Error == nil && s.value(own) == a {
 			continue
 		}
+		a, b = whatDiffers(a, b)
 		texts = append(texts, fmt.Sprintf("%s %s instead of %s (%s)", s.name, unit.Cut(a, longestSetting),
 			unit.Cut(b, longestSetting), s.why))
 		for _, family := range sortedFamilies(different) {

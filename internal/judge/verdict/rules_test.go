@@ -653,3 +653,17 @@ func TestPeerThatDied(t *testing.T) {
 		}
 	}
 }
+
+func TestOnlyWhatDiffersIsSaid(t *testing.T) {
+	for _, c := range [][4]string{
+		{"virtio", "e1000", "virtio", "e1000"},
+		{"direct=off,no-flush=off,guest-write-cache=on", "direct=off,no-flush=off,guest-write-cache=off",
+			"guest-write-cache=on", "guest-write-cache=off"},
+		{"rw, sync, noatime", "rw, relatime, noatime", "sync", "relatime"},
+		{"rw,relatime", "rw", "rw,relatime", "rw"}, // nothing is no setting
+	} {
+		if a, b := whatDiffers(c[0], c[1]); a != c[2] || b != c[3] {
+			t.Errorf("%q and %q: %q and %q, want %q and %q", c[0], c[1], a, b, c[2], c[3])
+		}
+	}
+}
