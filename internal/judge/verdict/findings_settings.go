@@ -5,7 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"tare/internal/plan"
 	"tare/internal/record"
+	"tare/internal/sys/shell"
 	"tare/internal/unit"
 )
 
@@ -33,6 +35,7 @@ func settingFindings(e *finder, r *Result) []Finding {
 			own = r.target(t.Of)
 		}
 		if f, ok := explain(rows, t, base, own, different); ok {
+			f.Remedy = whichOne(e, r, t, f.Workloads)
 			out = append(out, f)
 		}
 	}
@@ -86,9 +89,48 @@ func explain(rows []setting, t, base, own *Target, different map[string][]string
 	}
 	f.Text = fmt.Sprintf("these settings may explain why %s differs from %s in %s: %s%s", t.Name, base.Name,
 		few(f.Workloads), strings.Join(texts, "; "), more)
-	f.Remedy = "to find out which one it is, add an environment that differs only in that setting; tare sweep makes " +
-		"them"
 	return f, true
+}
+
+// Swept returns the drivers and the kinds of mounts some of whose settings tare sweep tries by itself.
+func Swept() []string {
+	return []string{"qemu", "docker", "podman", "libvirt", "virtualbox", "9p", "virtiofs", "nfs", "smb"}
+}
+
+// whichOne says how to find out which setting it is: by the sweep that would tell, where there is one.
+func whichOne(e *finder, r *Result, t *Target, workloads []string) string {
+	const other = "add an environment that differs only in that setting"
+	driver, _, _ := strings.Cut(t.Spec, "?")
+	driver, _, _ = strings.Cut(driver, ":")
+	if !slices.Contains(Swept(), driver) {
+		return "to find out which one it is, " + other
+	}
+	words := []string{"tare", "sweep", "-e", t.Name + "=" + t.Spec}
+	if of := r.target(t.Of); of != nil {
+		words = []string{"tare", "sweep", "-e", of.Name + "=" + of.Spec, "-m", t.Name + "=" + t.Spec}
+	}
+	for i := range e.Plan.Workloads {
+		if w := &e.Plan.Workloads[i]; w.Label == workloads[0] {
+			words = append(words, "-w", asFlag(w))
+		}
+	}
+	return fmt.Sprintf("to find out which one it is, `%s` tries settings of %s one by one; to try another, %s",
+		shell.Quote(words...), t.Name, other)
+}
+
+// asFlag writes a workload as a command line has it: its kind, and the parameters that its label shows. A label in other
+// words has none that can be read.
+func asFlag(w *plan.Workload) string {
+	words := strings.Fields(w.Label)
+	if len(words) < 2 || words[0] != w.Kind {
+		return w.Kind
+	}
+	for _, word := range words[1:] {
+		if name, _, ok := strings.Cut(word, "="); !ok || w.Params[name] == "" {
+			return w.Kind
+		}
+	}
+	return w.Kind + ":" + strings.Join(words[1:], ",")
 }
 
 // bears tells whether a setting can explain any of the ratios that differ.

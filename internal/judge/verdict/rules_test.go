@@ -667,3 +667,26 @@ func TestOnlyWhatDiffersIsSaid(t *testing.T) {
 		}
 	}
 }
+
+func TestFindingOffersTheSweep(t *testing.T) {
+	in := two(on("net.stream")).envs(nics).costs(map[string]float64{"net.stream vm": 3}).input()
+	for spec, want := range map[string]string{
+		"qemu?nic=e1000": "`tare sweep -e 'vm=qemu?nic=e1000' -w net.stream` tries settings of vm one by one",
+		"ssh:vm":         "to find out which one it is, add an environment that differs only in that setting",
+	} {
+		in.Plan.Targets[1].Text = spec
+		f := finding(Evaluate(in), "settings-differ")
+		if f == nil || !strings.Contains(f.Remedy, want) {
+			t.Errorf("%s: %+v", spec, f)
+		}
+	}
+	w := plan.Workload{Label: "fs.randread size=16MiB direct=true", Kind: "fs.randread",
+		Params: map[string]string{"size": "16MiB", "direct": "true", "bs": "4KiB"}}
+	if got := asFlag(&w); got != "fs.randread:size=16MiB,direct=true" {
+		t.Error(got)
+	}
+	w.Label = "my reads size=16MiB"
+	if got := asFlag(&w); got != "fs.randread" {
+		t.Error(got)
+	}
+}
