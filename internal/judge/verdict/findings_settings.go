@@ -118,8 +118,8 @@ func whichOne(e *finder, r *Result, t *Target, workloads []string) string {
 		shell.Quote(words...), t.Name, other)
 }
 
-// asFlag writes a workload as a command line has it: its kind, and the parameters that its label shows. A label in other
-// words has none that can be read.
+// asFlag writes a workload as a command line has it: its kind, and the parameters that its label shows. A label in
+// other words has none that can be read.
 func asFlag(w *plan.Workload) string {
 	words := strings.Fields(w.Label)
 	if len(words) < 2 || words[0] != w.Kind {
