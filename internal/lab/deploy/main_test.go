@@ -18,6 +18,7 @@ import (
 	"tare/internal/measure/agent"
 	"tare/internal/measure/wire"
 	"tare/internal/measure/workload"
+	"tare/internal/record"
 	"tare/internal/sys/proc"
 	"tare/internal/unit"
 	"tare/internal/version"
@@ -263,7 +264,11 @@ func run(t *testing.T, s *deploy.Conn, r wire.Run) deploy.Outcome {
 	t.Helper()
 	o, err := s.Run(within(t, patience), r)
 	if err != nil {
-		t.Fatalf("%s: %v", r.Kind, err)
+		evidence := ""
+		if f, ok := errors.AsType[*record.Failure](err); ok {
+			evidence = f.Evidence
+		}
+		t.Fatalf("%s: %v\n%s", r.Kind, err, evidence)
 	}
 	return o
 }

@@ -102,7 +102,7 @@ func TestServiceThatDies(t *testing.T) {
 		f := fails(t, s, servedBy("one"))
 		if f.Kind != "service-died" || !strings.Contains(f.Message, " ended") ||
 			!strings.Contains(f.Evidence, c.evidence) {
-			t.Errorf("%s: %+v", c.who, f)
+			t.Errorf("%s: %v\n%s", c.who, f, f.Evidence)
 		}
 		eventually(t, "the old server is gone", func() bool { return !alive(is["server"]) && !alive(is["service"]) })
 		starts++

@@ -81,13 +81,13 @@ func failure(kind, log, format string, args ...any) *record.Failure {
 
 // why returns the reason in a log as the end of an error message: its first error, because later ones are often
 // consequences, or else its most telling line.
-func why(log string) string {
-	for line := range strings.Lines(log) {
-		if strings.Contains(line, "ERROR") {
+func why(log []byte) string {
+	for line := range strings.Lines(proc.Printable(log)) {
+		if strings.Contains(line, "ERROR") || strings.Contains(line, "FATAL") {
 			return "; its log says: " + strings.TrimSpace(line)
 		}
 	}
-	if found := proc.Telling([]byte(log)); found != "" {
+	if found := proc.Telling(log); found != "" {
 		return "; its log says: " + found
 	}
 	return ""

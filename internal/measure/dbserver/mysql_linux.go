@@ -191,9 +191,7 @@ func startMySQL(ctx context.Context, o Options) (_ Server, err error) {
 		argv = append(argv, "--"+setting)
 	}
 	s.endpoint = Endpoint{Network: "unix", Address: s.socket, User: mysqlUser, Database: "mysql", Port: o.Port}
-	// ctx limits the start only: Stop ends the server.
-	cmd := s.command(context.WithoutCancel(ctx), o.Dir, argv...)
-	err = s.launch(ctx, cmd, func(ctx context.Context) (string, error) {
+	err = s.launch(ctx, s.command(ctx, o.Dir, argv...), func(ctx context.Context) (string, error) {
 		c, err := mysql.Dial(ctx, mysql.Config{Network: "unix", Address: s.socket, User: mysqlUser})
 		if err != nil {
 			return "", err
@@ -256,5 +254,5 @@ func (p *programs) initialise(ctx context.Context, s *server, o Options, data st
 		log += x.Stderr
 	}
 	return with(failure("setup", log, "start %s: create its data directory as user %s: %v%s", o.Product, s.as.Name, err,
-		why(log)), os.RemoveAll(half))
+		why([]byte(log))), os.RemoveAll(half))
 }

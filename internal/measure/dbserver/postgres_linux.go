@@ -95,9 +95,7 @@ func startPostgres(ctx context.Context, o Options) (_ Server, err error) {
 		argv = append(argv, "-c", setting)
 	}
 	s.endpoint = Endpoint{Network: "unix", Address: s.socket, User: postgresUser, Database: "postgres", Port: o.Port}
-	// ctx limits the start only: Stop ends the server.
-	cmd := s.command(context.WithoutCancel(ctx), o.Dir, argv...)
-	err = s.launch(ctx, cmd, func(ctx context.Context) (string, error) {
+	err = s.launch(ctx, s.command(ctx, o.Dir, argv...), func(ctx context.Context) (string, error) {
 		c, err := postgres.Dial(ctx, postgres.Config{Network: "unix", Address: s.socket, User: postgresUser,
 			Database: "postgres"})
 		if err != nil {

@@ -2,9 +2,14 @@ package dbserver_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"tare/internal/measure/dbserver"
 	"tare/internal/record"
@@ -15,8 +20,11 @@ import (
 func postgresStarted(t *testing.T, o dbserver.Options) dbserver.Server {
 	t.Helper()
 	s, err := dbserver.Start(t.Context(), o)
-	if f, ok := errors.AsType[*record.Failure](err); ok && f.Kind == "refused" && os.Getenv("TARE_REQUIRE") == "" {
-		t.Skip(err)
+	if f, ok := errors.AsType[*record.Failure](err); ok {
+		t.Log(f.Evidence)
+		if f.Kind == "refused" && os.Getenv("TARE_REQUIRE") == "" {
+			t.Skip(err)
+		}
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -65,6 +73,40 @@ func TestPostgresCopied(t *testing.T) {
 		if err := s.Stop(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestPostgresAfterAKill: the processes of a server that was killed keep its memory until they see that it is gone. The
+// next server waits for them.
+func TestPostgresAfterAKill(t *testing.T) {
+	o := dbserver.Options{Product: dbserver.PostgreSQL, Dir: filepath.Join(t.TempDir(), "server")}
+	s := postgresStarted(t, o)
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", s.Pid()))
+	children := strings.Fields(string(text))
+	if err != nil || len(children) == 0 {
+		t.Fatalf("the server's processes: %q, %v", text, err)
+	}
+	all := func(signal syscall.Signal) {
+		for _, child := range children {
+			if pid, err := strconv.Atoi(child); err == nil {
+				_ = syscall.Kill(pid, signal) // it may have ended
+			}
+		}
+	}
+	all(syscall.SIGSTOP) // as on a machine that is busy with something else
+	if err := syscall.Kill(s.Pid(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	goOn := time.AfterFunc(time.Second, func() { all(syscall.SIGCONT) })
+	defer func() {
+		if goOn.Stop() {
+			all(syscall.SIGCONT)
+		}
+	}()
+	again := postgresStarted(t, o)
+	postgresAsked(t, again, again.Endpoint().User, "SELECT 1")
+	if err := errors.Join(again.Stop(t.Context()), s.Stop(t.Context())); err != nil {
+		t.Error(err)
 	}
 }
 

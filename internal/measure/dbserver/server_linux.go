@@ -1,6 +1,7 @@
 package dbserver
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,16 @@ import (
 // startTime is the limit for the time to create a data directory and to start the server. An emulated machine needs
 // minutes.
 const startTime = 5 * time.Minute
+
+// remainTime is how long a start waits for the processes of a PostgreSQL that was killed. They end a moment after their
+// parent, on a busy disk some seconds, and until then no other server may use the data.
+const remainTime = time.Minute
+
+// remains tells whether PostgreSQL's log says that it found such processes.
+func remains(log []byte) bool {
+	return bytes.Contains(log, []byte("pre-existing shared memory")) ||
+		bytes.Contains(log, []byte("another postmaster (PID"))
+}
 
 // Start starts a server and waits until it answers. If there is no data directory yet, it creates one, which takes some
 // seconds. ctx limits the start only.
@@ -198,32 +209,41 @@ func (s *server) command(ctx context.Context, dir string, argv ...string) *proc.
 	return cmd
 }
 
-// launch starts the server and waits until ask, which returns the server's version, succeeds.
+// launch starts the server and waits until ask, which returns the server's version, succeeds. A PostgreSQL that finds
+// processes of a killed one in its data directory is started again until these have ended, for remainTime at most.
 func (s *server) launch(ctx context.Context, cmd *proc.Cmd, ask func(context.Context) (string, error)) error {
-	cmd.ExtraFiles = s.inherited
-	process, err := proc.Start(cmd)
-	if err != nil {
-		return fmt.Errorf("start %s as user %s: %w", s.product, s.as.Name, err)
-	}
-	s.process = process
-	var last error
-	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
-		if s.version, last = ask(ctx); last == nil {
-			return nil
+	end := time.Now().Add(remainTime)
+again:
+	for {
+		next := proc.Command(context.WithoutCancel(ctx), cmd.Args...)
+		next.Dir, next.Env, next.SysProcAttr, next.ExtraFiles = cmd.Dir, cmd.Env, cmd.SysProcAttr, s.inherited
+		process, err := proc.Start(next)
+		if err != nil {
+			return fmt.Errorf("start %s as user %s: %w", s.product, s.as.Name, err)
 		}
-		select {
-		case <-process.Done():
-			log := s.Log()
-			err = failure("setup", log, "start %s: the server ended during its start: %v%s", s.product, process.How(),
-				why(log))
-		case <-ctx.Done():
-			log := s.Log()
-			err = failure("setup", log, "start %s: the server does not answer: %v: %v%s", s.product,
-				context.Cause(ctx), last, why(log))
-		case <-time.After(wait):
-			continue
+		s.process = process
+		var last error
+		for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
+			if s.version, last = ask(ctx); last == nil {
+				return nil
+			}
+			select {
+			case <-process.Done():
+				if time.Now().Before(end) && remains(process.Stderr()) {
+					_ = process.Close() // it has ended
+					time.Sleep(wait)
+					continue again
+				}
+				err = failure("setup", s.Log(), "start %s: the server ended during its start: %v%s", s.product,
+					process.How(), why(process.Stderr()))
+			case <-ctx.Done():
+				err = failure("setup", s.Log(), "start %s: the server does not answer: %v: %v%s", s.product,
+					context.Cause(ctx), last, why(process.Stderr()))
+			case <-time.After(wait):
+				continue
+			}
+			return with(err, s.kill())
 		}
-		return with(err, s.kill())
 	}
 }
 

@@ -130,8 +130,11 @@ func started(t *testing.T, product dbserver.Product, dir string, settings ...str
 		}
 	}
 	s, err := dbserver.Start(t.Context(), o)
-	if f, ok := errors.AsType[*record.Failure](err); ok && f.Kind == "refused" && os.Getenv("TARE_REQUIRE") == "" {
-		t.Skip(err)
+	if f, ok := errors.AsType[*record.Failure](err); ok {
+		t.Log(f.Evidence)
+		if f.Kind == "refused" && os.Getenv("TARE_REQUIRE") == "" {
+			t.Skip(err)
+		}
 	}
 	if err != nil {
 		t.Fatal(err)
