@@ -16,27 +16,32 @@ import (
 func TestHeldTrialBeginsWhenItIsTold(t *testing.T) {
 	s, stream := connect(t, t.TempDir())
 	const wait = 300 * time.Millisecond
-	workers := 0
-	o, err := s.RunHeld(within(t, time.Minute), wire.Run{Job: job("t.spin"), Work: 1}, deploy.Held{
-		Ready: func(context.Context, string, int64) (int64, error) {
-			workers = len(children(stream.Pid()))
-			time.Sleep(wait)
-			return wire.Now(), nil
-		}})
-	if err != nil {
-		t.Fatal(err)
+	// The wait is in neither clock's time: they differ by what marks need on their way. A busy machine may pause for
+	// longer than this one is held, but not each time.
+	short := false
+	var o deploy.Outcome
+	for try := 0; try < 10 && !short; try++ {
+		workers := 0
+		var err error
+		o, err = s.RunHeld(within(t, patience), wire.Run{Job: job("t.spin"), Work: 1}, deploy.Held{
+			Ready: func(context.Context, string, int64) (int64, error) {
+				workers = len(children(stream.Pid()))
+				time.Sleep(wait)
+				return wire.Now(), nil
+			}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if workers != 1 {
+			t.Errorf("%d workers were ready", workers)
+		}
+		if o.SetupNS < int64(wait) || o.Result.ElapsedNS <= 0 {
+			t.Errorf("prepared in %v, took %v", time.Duration(o.SetupNS), time.Duration(o.Result.ElapsedNS))
+		}
+		short = o.Result.ElapsedNS < int64(wait) && o.ControllerNS < int64(wait) &&
+			time.Duration(o.ControllerNS-o.Result.ElapsedNS).Abs() <= wait/3
 	}
-	if workers != 1 {
-		t.Errorf("%d workers were ready", workers)
-	}
-	if o.SetupNS < int64(wait) {
-		t.Errorf("prepared in %v", time.Duration(o.SetupNS))
-	}
-	// The wait is in neither clock's time: they differ by what marks need on their way, and by a busy machine's pauses.
-	if d := time.Duration(o.ControllerNS - o.Result.ElapsedNS).Abs(); d > wait/3 {
-		t.Errorf("the controller's time is %v off the agent's", d)
-	}
-	if o.Result.ElapsedNS <= 0 || o.Result.ElapsedNS >= int64(wait) || o.ControllerNS >= int64(wait) {
+	if !short {
 		t.Errorf("took %v by the agent, %v by the controller", time.Duration(o.Result.ElapsedNS),
 			time.Duration(o.ControllerNS))
 	}

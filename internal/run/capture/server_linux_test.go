@@ -83,13 +83,20 @@ func freePort() int {
 }
 
 func launch(p dbserver.Product, folder string) (dbserver.Server, error) {
-	s, err := dbserver.Start(context.Background(), options(p, folder))
-	if err == nil {
-		mutex.Lock()
-		lives = append(lives, s)
-		mutex.Unlock()
+	for try := 0; ; try++ {
+		s, err := dbserver.Start(context.Background(), options(p, folder))
+		if err == nil {
+			mutex.Lock()
+			lives = append(lives, s)
+			mutex.Unlock()
+		}
+		// Another may have taken the port before the server did.
+		if f, ok := errors.AsType[*record.Failure](err); ok && try < 5 &&
+			strings.Contains(f.Evidence, "ddress already in use") {
+			continue
+		}
+		return s, err
 	}
-	return s, err
 }
 
 // each runs a test for each product. One that is not installed is skipped; with TARE_REQUIRE, as in CI, it fails.

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -56,7 +57,7 @@ func Start(t testing.TB, settings ...string) *Server {
 		"tare", "--no-locale", "--encoding=UTF8"), nil); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.Kill)
+	t.Cleanup(s.end)
 	s.Begin()
 	return s
 }
@@ -136,6 +137,18 @@ func (s *Server) Kill() {
 		s.running.Close()
 		s.running = nil
 	}
+}
+
+// end ends the server at once. Unlike one that is killed, it removes its shared memory, which would outlast the test.
+func (s *Server) end() {
+	if s.running != nil {
+		s.running.Signal(syscall.SIGQUIT)
+		select {
+		case <-s.running.Done():
+		case <-time.After(patience):
+		}
+	}
+	s.Kill()
 }
 
 // Stop ends the server in order, without waiting for those who are connected.

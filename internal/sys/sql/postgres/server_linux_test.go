@@ -115,6 +115,20 @@ func (s *realServer) socket() string {
 // start starts the server and waits until it answers.
 func (s *realServer) start(t testing.TB, settings []string) {
 	t.Helper()
+	for range 5 { // another may take a port before the server does
+		said := s.run(t, settings)
+		if said == "" {
+			return
+		}
+		t.Logf("no server at port %d: %s", s.port, said)
+		s.port = freePort(t)
+	}
+	t.Fatal("the server does not start")
+}
+
+// run starts the server at its port. It returns what the server said if that ended, and "" when it answers.
+func (s *realServer) run(t testing.TB, settings []string) (said string) {
+	t.Helper()
 	args := []string{"-D", s.file("data")}
 	for _, set := range append([]string{"listen_addresses=127.0.0.1", "port=" + strconv.Itoa(s.port),
 		"unix_socket_directories=" + s.file("socket"), "max_connections=20", "shared_buffers=64MB", "autovacuum=off",
@@ -126,8 +140,13 @@ func (s *realServer) start(t testing.TB, settings []string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		server.Kill()
-		<-server.Done()
+		server.Signal(syscall.SIGQUIT) // at once, but unlike one that is killed it removes its shared memory
+		select {
+		case <-server.Done():
+		case <-time.After(patience):
+			server.Kill()
+			<-server.Done()
+		}
 		server.Close()
 	})
 	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
@@ -135,7 +154,12 @@ func (s *realServer) start(t testing.TB, settings []string) {
 		if err == nil {
 			s.version = c.Setting("server_version")
 			c.Close()
-			return
+			return ""
+		}
+		select {
+		case <-server.Done():
+			return string(server.Diagnose())
+		default:
 		}
 		if time.Now().After(end) {
 			t.Fatalf("the server does not answer: %v; it says:\n%s", err, server.Diagnose())
