@@ -80,7 +80,9 @@ func TestProgramsComeWithWhatTheLinkerFinds(t *testing.T) {
 
 // The programs run in a folder with only these files.
 func TestProgramsRunWithNothingElse(t *testing.T) {
-	if os.Geteuid() != 0 {
+	if os.Geteuid() != 0 && os.Getenv("TARE_REQUIRE") != "" {
+		t.Fatal("changing the root directory needs root, and TARE_REQUIRE is set")
+	} else if os.Geteuid() != 0 {
 		t.Skip("changing the root directory needs root")
 	}
 	paths := realPrograms(t)
@@ -120,7 +122,7 @@ func TestProgramsRunWithNothingElse(t *testing.T) {
 		if arg == "" {
 			arg = "--version"
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		cmd := proc.Command(ctx, p, arg)
 		cmd.Path, cmd.Env, cmd.Dir = p, []string{"PATH=/usr/bin"}, "/"
 		cmd.SysProcAttr.Chroot = root

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"tare/internal/lab/diskimage/disktest"
 	"tare/internal/lab/env"
 	"tare/internal/lab/mount"
@@ -81,7 +83,14 @@ func kernelHas(t *testing.T, fs, feature string) {
 	t.Helper()
 	b, err := os.ReadFile("/proc/filesystems")
 	if err == nil && !strings.Contains(string(b), "\t"+fs+"\n") {
-		_, err = proc.Run(t.Context(), nil, "modprobe", fs)
+		var release unix.Utsname
+		if err = unix.Uname(&release); err == nil {
+			_, err = os.Stat("/lib/modules/" + unix.ByteSliceToString(release.Release[:]))
+		}
+		if err == nil { // it may have the file system as a module
+			needs(t, "modprobe")
+			_, err = proc.Run(t.Context(), nil, "modprobe", fs)
+		}
 	}
 	if err == nil && feature != "" {
 		_, err = os.Stat(feature)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -388,11 +389,16 @@ func TestGarbageForEver(t *testing.T) {
 
 func TestPodmanLimitsThatAreNotAllowed(t *testing.T) {
 	dockertest.Podman(t)
-	o := options(t, "podman", "", "network", "none", "ulimit", "nofile=1073741816:1073741816")
+	const files = 1073741816
+	o := options(t, "podman", "", "network", "none", "ulimit", fmt.Sprintf("nofile=%[1]d:%[1]d", files))
 	e := open(t, o)
 	stream, err := e.Agent(t.Context())
 	if err == nil {
 		stream.Close()
+		text, err := os.ReadFile("/proc/sys/fs/nr_open") // the most that anybody may allow
+		if most, e := strconv.Atoi(strings.TrimSpace(string(text))); err != nil || e != nil || most < files {
+			t.Fatalf("a limit of %d files was not refused, and the kernel allows %q: %v, %v", files, text, err, e)
+		}
 		t.Skip("this machine allows raising limits")
 	}
 	if x, ok := errors.AsType[*env.OpenError](err); !ok || !strings.Contains(x.Remedy, "ulimit=") {

@@ -152,7 +152,7 @@ func TestRealPgbench(t *testing.T) {
 	}
 	if os.Geteuid() == 0 {
 		if _, err := proc.Run(t.Context(), nil, "chown", "postgres", dir); err != nil {
-			t.Skipf("there is no user postgres to run the server as: %v", err)
+			missing(t, "there is no user postgres to run the server as: %v", err)
 		}
 	}
 	as(bin+"initdb", "-D", dir+"/data", "-A", "trust", "-N", "-U", "postgres")

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"tare/internal/lab/diskimage/disktest"
 	"tare/internal/measure/fileio"
 	"tare/internal/measure/workload"
@@ -219,9 +221,10 @@ func TestDirectIORefusedAtOpen(t *testing.T) {
 	dir := t.TempDir()
 	run(t, "mount", "-t", "ramfs", "ramfs", dir)
 	t.Cleanup(func() { run(t, "umount", dir) })
-	h, err := fileio.Open(filepath.Join(dir, "probe"), fileio.Mode{Write: true, Create: true, Direct: true})
+	// The kernel itself is asked.
+	fd, err := unix.Open(filepath.Join(dir, "probe"), unix.O_RDWR|unix.O_CREAT|unix.O_DIRECT, 0o600)
 	if err == nil {
-		h.Close()
+		unix.Close(fd)
 		t.Skip("this kernel's ramfs accepts direct I/O")
 	}
 	f := failure(t, dir, "fs.seqwrite", map[string]string{"size": "1MiB", "direct": "yes"})

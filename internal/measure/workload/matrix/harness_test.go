@@ -12,15 +12,14 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// need skips a test for want of a program, and fails it where everything must be there. iozone is not free software, so
-// it may be missing everywhere.
+// need skips a test for want of a program, and fails it where everything must be there.
 func need(t *testing.T, program string) string {
 	t.Helper()
 	path, err := proc.LookPath(program)
 	if err == nil {
 		return path
 	}
-	if os.Getenv("TARE_REQUIRE") != "" && program != "iozone" {
+	if os.Getenv("TARE_REQUIRE") != "" {
 		t.Fatalf("%s is not installed, and TARE_REQUIRE is set", program)
 	}
 	t.Skipf("%s is not installed", program)
