@@ -1,0 +1,145 @@
+package verdict
+
+import (
+	"strings"
+	"testing"
+
+	"tare/internal/plan"
+	"tare/internal/record"
+)
+
+// TestPageExplainedByItsWay has a round trip of 100 µs that costs twice as much in vm, and a stream of 625 MiB/s that
+// costs four times as much: 64 KiB take as long as the round trip, and 64 bytes no time.
+func TestPageExplainedByItsWay(t *testing.T) {
+	trip, stream := on("net.rr", "connections=1"), on("net.stream", "direction=down", "streams=1")
+	way := "a round trip (" + trip.Label + ") and the page's bytes at the rate of " + stream.Label + " cost"
+	figures := func(workload, _ string) float64 {
+		return map[string]float64{trip.Label: 10_000, stream.Label: 625}[workload] + 1
+	}
+	for _, test := range []struct {
+		size string
+		cost float64
+		says string
+	}{
+		{"64KiB", 3, way + " 3.0"},
+		{"64B", 2.05, way + " 2.0"},
+		{"64B", 3, ""},
+		{"64KiB", 4.05, stream.Label + " costs 4.0"},
+		{"64KiB", 6, ""},
+	} {
+		page := on("http.fetch", "size="+test.size)
+		s := two(trip, stream, page).figures(figures)
+		s = s.costs(map[string]float64{trip.Label + " vm": 2, stream.Label + " vm": 4, page.Label + " vm": test.cost})
+		f := finding(s.evaluate(), "network-explains-web")
+		switch {
+		case f == nil && test.says == "":
+		case f == nil || test.says == "":
+			t.Errorf("a page of %s that costs %v: %+v", test.size, test.cost, f)
+		case !strings.Contains(f.Text, test.says):
+			t.Errorf("a page of %s that costs %v: %s", test.size, test.cost, f.Text)
+		}
+	}
+}
+
+// TestPagesThatCrossTheNetwork holds that the network explains a page only if the page came over the network that was
+// measured. All of these cost what the network does.
+func TestPagesThatCrossTheNetwork(t *testing.T) {
+	const here, there = "server=192.0.2.1", "url=http://192.0.2.1/index.html"
+	iperf := on("command", "command=iperf3 -c 192.0.2.1 -J")
+	for _, c := range []struct {
+		name          string
+		network, page plan.Workload
+		explained     bool
+	}{
+		{"the controller's page and the peer", on("net.stream"), on("http.fetch"), true},
+		{"a page of the environment's own nginx", on("net.stream"), on("http.get"), false},
+		{"a page of the environment's own site", on("net.stream"), on("http.get", "url=stack-varnish:@front"), false},
+		{"a page on the loopback", on("net.stream"), on("http.get", "url=http://127.0.0.1:8080/"), false},
+		{"a page on the loopback of IPv6", on("net.stream"), on("http.get", "url=http://[::1]:8080/"), false},
+		{"a page on localhost", on("command", "command=iperf3 -c localhost"),
+			on("command", "command=wrk -c 2 http://localhost/"), false},
+		{"another machine's page and the peer", on("net.stream"), on("http.get", there), false},
+		{"another machine's page and its iperf3", on("net.stream", here+":5201"), on("http.get", there), true},
+		{"the same without a port", on("net.stream", here), on("http.get", there), true},
+		{"the iperf3 of a third machine", on("net.stream", "server=192.0.2.9"), on("http.get", there), false},
+		{"the controller's page and another machine's iperf3", on("net.stream", here), on("http.fetch"), false},
+		{"several pages of another machine", on("net.stream", here),
+			on("http.get", "urls=3 http://192.0.2.1:8080/a 1 /b"), true},
+		{"commands that name one machine", iperf, on("command", "command=wrk -c 2 http://192.0.2.1/"), true},
+		{"commands that name two", iperf, on("command", "command=wrk -c 2 http://192.0.2.11/"), false},
+		{"a command on the loopback", iperf, on("command", "command=ab -n 500 http://127.0.0.1/"), false},
+	} {
+		s := two(c.network, c.page)
+		s = s.costs(map[string]float64{c.network.Label + " vm": 1.40, c.page.Label + " vm": 1.43})
+		if f := finding(s.evaluate(), "network-explains-web"); (f != nil) != c.explained {
+			t.Errorf("%s: %+v", c.name, f)
+		}
+	}
+}
+
+// TestTheNetworkModeExplainsWorkOnTheNetwork has a machine on a bridge and one on a user-mode network, with one card.
+func TestTheNetworkModeExplainsWorkOnTheNetwork(t *testing.T) {
+	modes := func(re *record.Environment) {
+		vm := re.Name == "vm"
+		re.Outside.Settings["nic"] = "virtio"
+		re.Outside.Settings["net"] = map[bool]string{true: "bridge", false: "user"}[vm]
+		re.Outside.Settings["vhost"] = map[bool]string{true: "on", false: "off"}[vm]
+	}
+	for workload, explained := range map[string]bool{"net.rr": true, "net.stream": true, "cpu.prime": false} {
+		w := on(workload)
+		r := two(w).envs(modes).costs(map[string]float64{w.Label + " vm": 3}).evaluate()
+		f := finding(r, "settings-differ")
+		if !explained {
+			if f != nil && strings.Contains(f.Text, "network mode") {
+				t.Errorf("%s: %s", workload, f.Text)
+			}
+			continue
+		}
+		if f == nil || !strings.Contains(f.Text, "network mode bridge instead of user") ||
+			!strings.Contains(f.Text, "vhost on instead of off") || strings.Contains(f.Text, "network card") {
+			t.Errorf("%s: %+v", workload, f)
+		}
+	}
+}
+
+func nics(re *record.Environment) {
+	re.Outside.Settings["nic"] = map[bool]string{true: "e1000", false: "virtio"}[re.Name == "vm"]
+}
+
+// TestNetworkClientIsWeighed holds that the client of work on the network may be the limit, which the client of a
+// server under load may not.
+func TestNetworkClientIsWeighed(t *testing.T) {
+	busy := vmTrials(func(t *record.Trial) { t.State[clientShare] = "0.99" })
+	for workload, withheld := range map[string]bool{"net.stream": false, "http.get": true} {
+		r := two(on(workload)).trials(busy).evaluate()
+		if got := finding(r, "client-bound") != nil; got != withheld {
+			t.Errorf("%s: client-bound is %v", workload, got)
+		}
+	}
+}
+
+// TestBoundHostIsNamed holds that where several hosts offer a load, the one that was the limit is named.
+func TestBoundHostIsNamed(t *testing.T) {
+	r := two(on("http.get")).trials(vmTrials(func(t *record.Trial) {
+		t.Load, t.State[clientShare] = offered(0.41, 0.97), "0.97"
+	})).evaluate()
+	f := finding(r, "client-bound")
+	if f == nil || !strings.Contains(f.Text, "of the 2 hosts that offered the load, c2 used 97 %") ||
+		!strings.Contains(f.Remedy, "from=") {
+		t.Errorf("%+v", f)
+	}
+}
+
+// TestPeerThatDied holds that one trial suffices to withhold an open verdict where the other end is gone.
+func TestPeerThatDied(t *testing.T) {
+	for kind, withheld := range map[string]bool{"peer-died": true, "load-host-died": true, "measure": false} {
+		r := two(on("cpu.prime")).trials(func(tr *record.Trial) {
+			unsteady(tr)
+			died(kind, 12)(tr)
+		}).costs(map[string]float64{"cpu.prime vm": 1.03}).evaluate()
+		f := finding(r, "given-up")
+		if (f != nil) != withheld || withheld && !strings.Contains(f.Text, "could not continue after 11 blocks: gone") {
+			t.Errorf("%s: %+v", kind, f)
+		}
+	}
+}
