@@ -503,20 +503,26 @@ func (c *classifier) set() {
 
 // setStatement goes to the statement of MariaDB's SET STATEMENT ... FOR.
 func (c *classifier) setStatement() {
+	if !c.behind("for") {
+		c.is(Unknown, "not known")
+	}
+}
+
+// behind goes to the statement behind a word. It tells whether the word stands before the end of this statement.
+func (c *classifier) behind(word string) bool {
 	for {
 		l := c.Lexer
 		t, ok := l.Skip()
 		if !ok || c.isOp(t, ';') {
-			c.is(Unknown, "not known")
-			return
+			return false
 		}
 		c.next()
 		c.prev = t
-		if c.word(t, "for") {
+		if c.word(t, word) {
 			if t, ok = c.next(); ok && t.Kind == Word {
 				c.verb(t)
 			}
-			return
+			return true
 		}
 	}
 }
@@ -528,20 +534,8 @@ func (c *classifier) prepare() {
 		return
 	}
 	c.is(Session, "")
-	for c.o.Dialect == PostgreSQL {
-		l := c.Lexer
-		t, ok := l.Skip()
-		if !ok || c.isOp(t, ';') {
-			return
-		}
-		c.next()
-		c.prev = t
-		if c.word(t, "as") {
-			if t, ok = c.next(); ok && t.Kind == Word {
-				c.verb(t)
-			}
-			return
-		}
+	if c.o.Dialect == PostgreSQL {
+		c.behind("as")
 	}
 }
 

@@ -61,13 +61,7 @@ func (p *pgJSON) next(r *Reader, e *Event) error {
 			return r.in.err
 		}
 		p.rec = pgRecord{time: NoTime, prec: second}
-		p.text = p.text[:0]
-		// The members are decoded one behind the other: each is shorter than it stands there.
-		if cap(p.text) < n {
-			p.text = make([]byte, 0, 2*n)
-		} else if cap(p.text) > keptSize && n < chunk {
-			p.text = make([]byte, 0, chunk)
-		}
+		p.text = roomFor(p.text, n)
 		var session, process []byte
 		p.members(r, r.in.bytes()[:n], &session, &process)
 		p.rec.identify(session, process)
@@ -80,6 +74,18 @@ func (p *pgJSON) next(r *Reader, e *Event) error {
 		e.Length = r.in.take(n)
 		return nil
 	}
+}
+
+// roomFor empties text and returns it with room for the members of an object of n bytes. They are decoded one behind
+// the other, and each is shorter than it stands there.
+func roomFor(text []byte, n int) []byte {
+	switch {
+	case cap(text) < n:
+		return make([]byte, 0, 2*n)
+	case cap(text) > keptSize && n < chunk:
+		return make([]byte, 0, chunk)
+	}
+	return text[:0]
 }
 
 func (p *pgJSON) members(r *Reader, object []byte, session, process *[]byte) {
@@ -155,11 +161,7 @@ func (a *auditJSON) next(r *Reader, e *Event) error {
 			return r.in.err
 		}
 		a.rec = auditRecord{time: NoTime, prec: second, duration: -1, rows: -1}
-		if a.text = a.text[:0]; cap(a.text) < n {
-			a.text = make([]byte, 0, 2*n)
-		} else if cap(a.text) > keptSize && n < chunk {
-			a.text = make([]byte, 0, chunk)
-		}
+		a.text = roomFor(a.text, n)
 		a.members(r, r.in.bytes()[:n])
 		if why := a.rec.event(r, e); why != "" {
 			e.clear()
