@@ -135,19 +135,33 @@ func (cp *completer) kindsIn(c *cobra.Command, args []string, of string) []env.M
 
 // settings completes key=value&key=value behind before.
 func settings(before, query string, all []env.Setting) ([]string, cobra.ShellCompDirective) {
-	cut := strings.LastIndexByte(query, '&') + 1
-	before += query[:cut]
-	key, _, valued := strings.Cut(query[cut:], "=")
-	var out []string
+	var keys []key
 	for i := range all {
-		s := &all[i]
+		keys = append(keys, key{all[i].Name, all[i].Doc, values(&all[i])})
+	}
+	return pairs(before, query, "&", keys)
+}
+
+// key is one that may stand before a value, with the values that can be listed.
+type key struct {
+	name, doc string
+	values    []string
+}
+
+// pairs completes key=value pairs behind before: the key, or the value of the last one.
+func pairs(before, query, separator string, keys []key) ([]string, cobra.ShellCompDirective) {
+	cut := strings.LastIndex(query, separator) + 1
+	before += query[:cut]
+	name, _, valued := strings.Cut(query[cut:], "=")
+	var out []string
+	for _, k := range keys {
 		switch {
-		case valued && s.Name == key:
-			for _, v := range values(s) {
-				out = append(out, before+key+"="+v)
+		case valued && k.name == name:
+			for _, v := range k.values {
+				out = append(out, before+name+"="+v)
 			}
-		case !valued && !slices.Contains(keysOf(query[:cut], "&"), s.Name):
-			out = append(out, described(before+s.Name+"=", s.Doc))
+		case !valued && !slices.Contains(keysOf(query[:cut], separator), k.name):
+			out = append(out, described(before+k.name+"=", k.doc))
 		}
 	}
 	return open(out)
@@ -229,22 +243,11 @@ func (cp *completer) completeWorkload(c *cobra.Command, args []string,
 	if !ok {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	cut := strings.LastIndexByte(query, ',') + 1
-	before := name + ":" + query[:cut]
-	key, _, valued := strings.Cut(query[cut:], "=")
-	var out []string
+	var keys []key
 	for i := range kind.Params {
-		p := &kind.Params[i]
-		switch {
-		case valued && p.Name == key:
-			for _, v := range choices(p) {
-				out = append(out, before+key+"="+v)
-			}
-		case !valued && !slices.Contains(keysOf(query[:cut], ","), p.Name):
-			out = append(out, described(before+p.Name+"=", p.Doc))
-		}
+		keys = append(keys, key{kind.Params[i].Name, kind.Params[i].Doc, choices(&kind.Params[i])})
 	}
-	return open(out)
+	return pairs(name+":", query, ",", keys)
 }
 
 // choices are the values of a parameter that can be listed, the default first.

@@ -441,18 +441,9 @@ func (d *draft) disturb(p *problems) {
 			if n.In[e.Name] == "" {
 				continue
 			}
-			v := Target{Name: besideName(e.Name, n.Name), Of: e.Of, Spec: e.Spec, Text: e.Text, Like: e.Name,
-				Beside: n.Name}
-			v.Spec.Settings = maps.Clone(e.Spec.Settings)
-			if e.Name != d.Baseline {
-				v.Against = e.Name
-			}
+			v := d.like(&e, besideName(e.Name, n.Name))
+			v.Of, v.Beside = e.Of, n.Name
 			all = append(all, v)
-			for j := range d.Workloads {
-				if vary, ok := d.Workloads[j].Vary[e.Name]; ok {
-					d.Workloads[j].Vary[v.Name] = maps.Clone(vary)
-				}
-			}
 		}
 	}
 	if len(all) > maxTargets {
@@ -460,6 +451,21 @@ func (d *draft) disturb(p *problems) {
 		return
 	}
 	d.Targets = all
+}
+
+// like makes another target of what e is made of, with the same variations. It is compared with e.
+func (d *draft) like(e *Target, name string) Target {
+	v := Target{Name: name, Spec: e.Spec, Text: e.Text, Like: e.Name}
+	v.Spec.Settings = maps.Clone(e.Spec.Settings)
+	if e.Name != d.Baseline {
+		v.Against = e.Name
+	}
+	for i := range d.Workloads {
+		if vary, ok := d.Workloads[i].Vary[e.Name]; ok {
+			d.Workloads[i].Vary[name] = maps.Clone(vary)
+		}
+	}
+	return v
 }
 
 // besideName is the name of a target with a neighbour. No other name has a plus sign.

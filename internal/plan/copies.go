@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -230,17 +229,9 @@ func (d *draft) multiply(p *problems) {
 			continue
 		}
 		for _, n := range d.Copies.Steps {
-			v := Target{Name: copiesName(e.Name, n), Spec: e.Spec, Text: e.Text, Like: e.Name, Copies: n}
-			v.Spec.Settings = maps.Clone(e.Spec.Settings)
-			if e.Name != d.Baseline {
-				v.Against = e.Name
-			}
+			v := d.like(&e, copiesName(e.Name, n))
+			v.Copies = n
 			all = append(all, v)
-			for j := range d.Workloads {
-				if vary, ok := d.Workloads[j].Vary[e.Name]; ok {
-					d.Workloads[j].Vary[v.Name] = maps.Clone(vary)
-				}
-			}
 		}
 	}
 	if len(all) > maxTargets {
