@@ -135,8 +135,8 @@ func fields() []field {
 			"how often the environments are opened; 1, and in the mode full as most_sessions says"},
 		{"most_sessions", func(r *reader, d *draft, n *node) {
 			d.MostSessions, d.mostAt = r.whole(n, 1, MaxSessions), n.at
-		}, "how often they are opened where the run finds that affordable; 6 in the mode full, unless sessions is " +
-			"given"},
+		}, "how often the environments are opened where the run finds that affordable; 6 in the mode full, unless " +
+			"sessions is given"},
 		{"blocks", func(r *reader, d *draft, n *node) { d.blocks, d.blocksAt = r.whole(n, 1, MostBlocks), n.at },
 			"largest number of blocks; drops later looks"},
 		{"looks", (*reader).looks, "numbers of blocks at which the run decides, ascending"},
@@ -147,7 +147,7 @@ func fields() []field {
 		{"margin", func(r *reader, d *draft, n *node) { d.Margin = r.share(n, 1) },
 			"smallest difference that matters, as 2% or 0.02"},
 		{"tail_margin", func(r *reader, d *draft, n *node) { d.TailMargin = r.share(n, 1) },
-			"the same for tail latencies"},
+			"smallest difference that matters in a tail latency"},
 		{"precision", func(r *reader, d *draft, n *node) { d.Precision = r.share(n, 1) },
 			"half-width at which an interval is precise enough"},
 		{"missing", (*reader).missing, "skip leaves out the environments and mounts that this machine does not " +
