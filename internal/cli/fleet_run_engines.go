@@ -25,6 +25,7 @@ import (
 	"tare/internal/run/dispatch"
 	"tare/internal/run/inventory"
 	"tare/internal/suggest"
+	"tare/internal/sys/sbatch"
 )
 
 // engine fills in what runs the parts. c.Hosts are none where a run goes on.
@@ -130,7 +131,7 @@ func knownHosts(c *dispatch.Config) (hosts, specs []string, err error) {
 
 func (cmd *fleetRunCommand) slurmEngine(c *dispatch.Config, p *plan.Plan, src []byte, there string,
 	others map[deploy.Platform]string) error {
-	args, err := cmd.sbatchArgs(p.Budget)
+	args, err := cmd.sbatchArgs(p)
 	if err != nil {
 		return err
 	}
@@ -166,8 +167,9 @@ func (cmd *fleetRunCommand) slurmEngine(c *dispatch.Config, p *plan.Plan, src []
 // start and its end.
 const budgetShare = 5 * time.Minute
 
-// sbatchArgs reads --sbatch. Without a time limit of the user's, one follows from the plan's budget.
-func (cmd *fleetRunCommand) sbatchArgs(budget time.Duration) ([]string, error) {
+// sbatchArgs are the arguments for sbatch: those of --sbatch, and of the plan's section slurm what they do not say.
+// Without a time limit in either, one follows from the plan's budget.
+func (cmd *fleetRunCommand) sbatchArgs(p *plan.Plan) ([]string, error) {
 	var args []string
 	for _, value := range cmd.sbatch {
 		name, isFile := strings.CutPrefix(value, "@")
@@ -179,17 +181,19 @@ func (cmd *fleetRunCommand) sbatchArgs(budget time.Duration) ([]string, error) {
 		if err != nil {
 			return nil, usageError{fmt.Errorf("--sbatch: %w", err)}
 		}
-		lines, err := dispatch.ParseSbatch(src)
+		lines, err := sbatch.Lines(src)
 		if err != nil {
 			return nil, usagef("--sbatch %s: %v", value, err)
 		}
 		args = append(args, lines...)
 	}
-	if err := dispatch.CheckSbatch(args); err != nil {
+	if err := sbatch.Check(args); err != nil {
 		return nil, usagef("--sbatch: %v", err)
 	}
-	if budget > 0 && !dispatch.HasTimeLimit(args) {
-		limit := (budget + budget/10 + budgetShare + time.Minute - 1) / time.Minute
+	// Of an option that is there twice, the last counts.
+	args = append(p.Slurm.Arguments(sbatch.Names(args)), args...)
+	if p.Budget > 0 && !slices.Contains(sbatch.Names(args), "time") {
+		limit := (p.Budget + p.Budget/10 + budgetShare + time.Minute - 1) / time.Minute
 		args = append(args, fmt.Sprintf("--time=%d", limit))
 	}
 	return args, nil

@@ -11,6 +11,7 @@ import (
 	"tare/internal/measure/workload"
 	"tare/internal/plan"
 	"tare/internal/run/schedule"
+	"tare/internal/sys/shell"
 	"tare/internal/unit"
 )
 
@@ -288,5 +289,8 @@ func (x *explanation) course() {
 	}
 	if p.Budget > 0 {
 		x.at(2, fmt.Sprintf("After %s it ends in any case, and reports the figures so far.", seconds(p.Budget)))
+	}
+	if args := p.Slurm.Arguments(nil); len(args) > 0 {
+		x.at(2, "As a fleet on Slurm, each node's job is asked for with "+shell.Quote(args...)+".")
 	}
 }

@@ -182,6 +182,7 @@ func sameCourse(a, b *Plan) bool {
 	plain := func(p *Plan) Plan {
 		c := clone(p)
 		c.Name, c.Question, c.Missing, c.Cards, c.Trial = "", "", "", false, 0
+		c.Slurm = nil           // for a fleet's jobs; no run of one machine is another one by it
 		if c.MostSessions > 1 { // what a run has made of it is not for the next
 			c.Sessions, c.LookAlpha = 1, 0
 		}

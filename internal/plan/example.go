@@ -29,6 +29,7 @@ mode: quick          # quick: trials of 0.3 s, up to 30 blocks; full: trials of 
 # seed: 7            # repeat a random order; drawn and recorded when not given
 # margin: 2%         # the smallest difference that matters
 # sessions: 5        # open the environments this often, for claims beyond "on this boot"
+# slurm: { partition: batch, time: 2h }   # for the jobs of tare fleet run --on slurm
 
 `)
 	specs := exampleSpecs(t, available)

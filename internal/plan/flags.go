@@ -173,7 +173,7 @@ func clone(p *Plan) Plan {
 	for i := range c.Targets {
 		c.Targets[i].Spec.Settings = maps.Clone(c.Targets[i].Spec.Settings)
 	}
-	c.Beside, c.Copies = cloneBeside(p.Beside), p.Copies.clone()
+	c.Beside, c.Copies, c.Slurm = cloneBeside(p.Beside), p.Copies.clone(), p.Slurm.clone()
 	c.Workloads = slices.Clone(p.Workloads)
 	for i := range c.Workloads {
 		w := &c.Workloads[i]

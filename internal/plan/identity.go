@@ -11,10 +11,10 @@ import (
 
 // Identity is the same for two plans that ask for the same: the SHA-256, in hexadecimal digits, of the resolved plan
 // without what a run fills in (the frozen work, how often it opened the environments where that was left to it) and
-// without its budget, which a resumed run may get anew.
+// without its budget, which a resumed run may get anew, and without the section slurm, which says who carries it out.
 func Identity(p *Plan) string {
 	c := clone(p)
-	c.Budget = 0
+	c.Budget, c.Slurm = 0, nil
 	if c.MostSessions > 1 {
 		c.Sessions = 1 // what a run makes of it is its own affair
 	}
@@ -25,10 +25,10 @@ func Identity(p *Plan) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// SeedOf derives a seed from the text of a plan, so that all who read one text draw the same. It is from 1 to 2^32-1,
-// as a drawn one is.
+// SeedOf derives a seed from the text of a plan, so that all who read one text draw the same. The section slurm does
+// not count. It is from 1 to 2^32-1, as a drawn one is.
 func SeedOf(src []byte) uint64 {
-	sum := sha256.Sum256(src)
+	sum := sha256.Sum256(withoutSlurm(src))
 	var n uint64
 	for _, b := range sum[:8] {
 		n = n<<8 | uint64(b)

@@ -52,6 +52,7 @@ func Marshal(p *Plan) []byte {
 	if p.Screen > 0 {
 		line("screen", strconv.Itoa(p.Screen))
 	}
+	marshalSlurm(&b, p.Slurm)
 	b.WriteString("environments:\n")
 	for _, e := range p.Targets {
 		if e.Like != "" {

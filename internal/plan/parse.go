@@ -156,6 +156,8 @@ func fields() []field {
 		{"screen", func(r *reader, d *draft, n *node) { d.Screen, d.screenAt = r.whole(n, 1, maxEnvironments), n.at },
 			fmt.Sprintf("after the first %d blocks of a workload only so many candidates go on: those that differ most",
 				ScreenBlocks)},
+		{"slurm", (*reader).slurm, "how tare fleet run --on slurm asks for the jobs: partition, account, time limit; " +
+			"no part of what is measured"},
 		{"environments", (*reader).environments, "the environments to compare: a name and how to open each"},
 		{"beside", (*reader).beside, "neighbours: loads that run in other environments while trials are timed"},
 		{"copies", (*reader).copies, "the work also in several copies of each environment at once, up to this many"},

@@ -69,6 +69,8 @@ type Plan struct {
 	// from all others. 0 means that all do.
 	Screen int `yaml:"screen,omitempty" json:"screen,omitempty"`
 
+	Slurm *Slurm `yaml:"slurm,omitempty" json:"slurm,omitempty"` // nil: nothing is said
+
 	Targets   []Target    `yaml:"environments" json:"environments"`
 	Beside    []Neighbour `yaml:"beside,omitempty" json:"beside,omitempty"`
 	Copies    *Copies     `yaml:"copies,omitempty" json:"copies,omitempty"` // nil: each environment is there once

@@ -117,6 +117,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(Marshal(&Plan{Schema: 1, Looks: []int{10}, Workloads: []Workload{{Label: "x", Kind: "y"}}}))
 	f.Add(Example(tables(), []string{"host", "vm=qemu"}))
 	f.Add([]byte("a: &a [*a]\nworkloads: *a\n"))
+	f.Add([]byte(jobs + work))
 	f.Add([]byte("workloads:\n  - ? [a]\n    : b\n"))
 	f.Fuzz(func(t *testing.T, src []byte) {
 		p, err := Parse("p", src, tables())

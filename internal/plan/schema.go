@@ -91,6 +91,8 @@ func fieldSchema(name string, t *Tables) object {
 		return besideSchema()
 	case "copies":
 		return copiesSchema()
+	case "slurm":
+		return slurmSchema()
 	case "workloads":
 		return workloadsSchema(t)
 	default: // alpha, look_alpha, margin, tail_margin, precision

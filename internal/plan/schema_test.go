@@ -86,6 +86,13 @@ func TestSchemaAgreesWithParse(t *testing.T) {
 			work: true,
 		"workloads:\n  - cpu.prime: {max: 20000}\n  - {kind: cpu.prime, threads: 2, label: x}\n" +
 			"  - cpu.prime:max=5000\n": true,
+		"slurm: {partition: batch, account: 12, time: 2h, memory: all, sbatch: [--nice=5]}\n" + work: true,
+		"slurm: {memory: 8GiB, sbatch: --nice=5}\n" + work:                                           true,
+		"slurm: batch\n" + work:                              false,
+		"slurm: {partiton: batch}\n" + work:                  false,
+		"slurm: {qos: a b}\n" + work:                         false,
+		"slurm: {time: 30}\n" + work:                         false,
+		"slurm: {sbatch: [[a]]}\n" + work:                    false,
 		"workloads: []\n":                                    false,
 		"name: x\n":                                          false,
 		"blcoks: 20\n" + work:                                false,

@@ -90,6 +90,7 @@ func (e *editor) Counts() map[string]int { return e.mask.counts() }
 // Plan replaces what a person wrote into the plan, and leaves the names of drivers and workloads.
 func (e *editor) Plan(p *plan.Plan) {
 	m := e.mask
+	p.Slurm = nil // accounts and partitions name people and places, and nothing that was measured
 	p.Name, p.Question, p.Baseline = m.text(p.Name), m.text(p.Question), m.text(p.Baseline)
 	for i := range p.Targets {
 		e := &p.Targets[i]

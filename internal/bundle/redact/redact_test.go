@@ -78,6 +78,7 @@ func secretBundle(t *testing.T) string {
 	t.Helper()
 	p := testPlan()
 	p.Name = "what moonshot costs on alicepc"
+	p.Slurm = &plan.Slurm{Account: "alice", Partition: "moonshot", Sbatch: []string{"--mail-user=alice"}}
 	lab := env.Spec{Name: "lab7", Driver: "ssh", Arg: "alice@lab7.corp.example.net",
 		Settings: map[string]string{"dir": "/home/alice/My Project/tmp"}}
 	p.Targets = append(p.Targets, plan.Target{Name: lab.Name, Spec: lab, Text: lab.String()})

@@ -1,0 +1,64 @@
+package sbatch
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestLines(t *testing.T) {
+	got, err := Lines([]byte("#!/bin/bash\n#SBATCH --partition=main   # the large one\n\n# a remark\n" +
+		"#SBATCH -A 'my account' --constraint=\"a&b\"\n##SBATCH --mem=1\n#SBATCHES --mem=2\nmodule load x\n" +
+		"#SBATCH --time=5\n"))
+	want := []string{"--partition=main", "-A", "my account", "--constraint=a&b"}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%q %v, want %q", got, err, want)
+	}
+	if err := Check(want); err != nil {
+		t.Error(err)
+	}
+	for src, part := range map[string]string{
+		"echo\n":                                   "no #SBATCH lines",
+		"#SBATCH --comment='x\n":                   "line 1",
+		"#SBATCH -N1\n#SBATCH hetjob\n":            "line 2: a job of several kinds",
+		strings.Repeat("#SBATCH -N1\n", MaxScript): "longer than",
+	} {
+		if _, err := Lines([]byte(src)); err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("%.40q: %v, want %q", src, err, part)
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	for _, arg := range []string{"--array=1-3", "-a", "-a1-3", "--wrap=true", "-W", "--wait", "-Mother", "--test-only",
+		"--usage"} {
+		if err := Check([]string{"--time=1", arg}); err == nil || !strings.Contains(err.Error(), "is not for a fleet") {
+			t.Errorf("%s: %v", arg, err)
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	for args, want := range map[string]string{
+		"--time=5": "time", "--time 5": "time", "-t5": "time", "-t 5": "time", "--time-min=5": "time-min",
+		"--tmp=5": "tmp", "": "", "-p main -A x": "partition account", "--mem-per-cpu=1G --mem=2G": "mem mem",
+		"- -- word": "", "-Z": "",
+	} {
+		if got := strings.Join(Names(strings.Fields(args)), " "); got != want {
+			t.Errorf("%q sets %q, want %q", args, got, want)
+		}
+	}
+}
+
+func FuzzLines(f *testing.F) {
+	f.Add([]byte("#!/bin/sh\n#SBATCH --time=5 # remark\n"))
+	f.Fuzz(func(t *testing.T, src []byte) {
+		args, err := Lines(src)
+		if err == nil && (len(args) == 0 || len(args) > len(src)) {
+			t.Errorf("%d arguments of %d bytes", len(args), len(src))
+		}
+		if names := Names(args); len(names) > len(args) {
+			t.Errorf("%d options of %d arguments", len(names), len(args))
+		}
+	})
+}
