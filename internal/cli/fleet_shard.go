@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -15,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tare/internal/bundle"
+	"tare/internal/lab/leftover"
 	"tare/internal/plan"
 	"tare/internal/run/collect"
 	"tare/internal/run/dispatch"
@@ -131,7 +133,7 @@ func (cmd *fleetShardCommand) shard(ctx context.Context, part, name string) erro
 	}
 	defer mine.Release()
 	began := time.Now()
-	release, err := cmd.alone(ctx)
+	release, err := cmd.alone(ctx, fmt.Sprintf("part %d of %d", k, n))
 	if err != nil {
 		return err
 	}
@@ -269,8 +271,8 @@ func lockPlaces() []string {
 	return []string{"/run/lock/" + lockName, "/tmp/" + lockName}
 }
 
-// alone waits until no other part works on this machine.
-func (cmd *fleetShardCommand) alone(ctx context.Context) (release func(), err error) {
+// alone waits until no other part works on this machine, and says in the lock that this one does.
+func (cmd *fleetShardCommand) alone(ctx context.Context, part string) (release func(), err error) {
 	places := lockPlaces()
 	switch cmd.lock {
 	case "":
@@ -285,13 +287,16 @@ func (cmd *fleetShardCommand) alone(ctx context.Context) (release func(), err er
 			l.Release()
 		}
 	}
+	waited := false
 	for _, path := range places {
 		l, err := filelock.Take(ctx, path, func() {
-			fmt.Fprintf(cmd.err, "waiting    another part of a fleet works on this machine\n")
+			fmt.Fprintf(cmd.err, "waiting    another part of a fleet works on this machine%s\n", holder(path))
+			waited = true
 		})
 		switch {
 		case err == nil:
 			held = append(held, l)
+			_ = l.Say(cmd.holds(part)) // where it cannot be said, others wait all the same
 		case ctx.Err() != nil || cmd.lock != "":
 			release()
 			return nil, err
@@ -301,5 +306,34 @@ func (cmd *fleetShardCommand) alone(ctx context.Context) (release func(), err er
 		fmt.Fprintf(cmd.err, "tare: no lock can be taken in %s: nothing keeps another part off this machine\n",
 			strings.Join(places, " or "))
 	}
+	if waited { // who reads the log sees that the wait is over
+		fmt.Fprintf(cmd.err, "begins     %s\n", part)
+	}
 	return release, nil
+}
+
+// holds is what this process says in a lock that it holds: who it is, and in words what it does.
+func (cmd *fleetShardCommand) holds(part string) string {
+	self, err := leftover.Self()
+	if err != nil {
+		return ""
+	}
+	who := ""
+	if u, err := user.Current(); err == nil {
+		who = " of user " + u.Username
+	}
+	return fmt.Sprintf("%s\n%s, process %d%s, since %s UTC\n", self, part, self.PID, who,
+		time.Now().UTC().Format("2006-01-02 15:04"))
+}
+
+// holder says in words who holds a lock; "" where that is not known. What a process wrote that was killed does not
+// count.
+func holder(path string) string {
+	owner, text, _ := strings.Cut(filelock.Said(path), "\n")
+	who, err := leftover.ParseOwner(owner)
+	text, _, whole := strings.Cut(text, "\n")
+	if err != nil || !whole || !who.Alive() {
+		return ""
+	}
+	return ": " + printableLine(text)
 }

@@ -229,7 +229,7 @@ func (cmd *qualifyCommand) measure(ctx context.Context, theirs *plan.Plan) error
 		return (&runCommand{app: cmd.app, flags: f}).measure(ctx, p)
 	}
 	began := time.Now()
-	release, err := shard.alone(ctx)
+	release, err := shard.alone(ctx, "tare qualify")
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"sync"
@@ -33,6 +34,34 @@ func (l *Lock) Release() {
 		os.Remove(l.path)
 		l.file.Close()
 	})
+}
+
+// mostSaid bounds what a holder says of itself, in bytes.
+const mostSaid = 1 << 10
+
+// Say writes down who holds the lock, for those that wait. Where the file is another user's, which a killed process
+// left, nothing can be written, and an error is returned; what is in it then is of that process.
+func (l *Lock) Say(text string) error {
+	f, err := os.OpenFile(l.path, os.O_WRONLY|os.O_TRUNC|noFollow, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text[:min(len(text), mostSaid)])
+	return errors.Join(err, f.Close())
+}
+
+// Said is what the holder of a lock said, or one before it that was killed; "" where nothing is known.
+func Said(path string) string {
+	f, err := os.OpenFile(path, os.O_RDONLY|noFollow|noWait, 0)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, mostSaid))
+	if err != nil {
+		return ""
+	}
+	return string(text)
 }
 
 // Try takes the lock of that name without waiting, making its file, or returns ErrHeld.

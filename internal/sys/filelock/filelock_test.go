@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -59,8 +60,17 @@ func TestLockSurvivesItsHoldersDeath(t *testing.T) {
 	if err != nil {
 		t.Fatalf("after its holder was killed: %v", err)
 	}
+	if err := l.Say("this test"); err != nil && runtime.GOOS != "windows" { // which lets nobody else write to it
+		t.Error(err)
+	}
+	if said := Said(path); said != "this test" && runtime.GOOS != "windows" {
+		t.Errorf("the holder says %q", said)
+	}
 	l.Release()
 	l.Release()
+	if said := Said(path); said != "" {
+		t.Errorf("nobody holds it, and it says %q", said)
+	}
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a lock that was given back leaves its file: %v", err)
 	}

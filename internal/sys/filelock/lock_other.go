@@ -7,6 +7,9 @@ import (
 	"os"
 )
 
-const noFollow = 0
+const (
+	noFollow = 0
+	noWait   = 0
+)
 
 func lock(*os.File) error { return errors.ErrUnsupported }

@@ -7,7 +7,10 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-const noFollow = 0
+const (
+	noFollow = 0
+	noWait   = 0
+)
 
 func lock(f *os.File) error {
 	const flags = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY
