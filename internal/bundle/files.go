@@ -115,6 +115,9 @@ func digest(root *os.Root, name string) (File, error) {
 	return File{Path: name, Size: n, SHA256: hex.EncodeToString(h.Sum(nil))}, nil
 }
 
+// DiskFull tells whether an error says that the disk, or what of it a user may have, is full.
+func DiskFull(err error) bool { return diskFull(err) }
+
 // explain adds what to do to the errors of a disk that cannot be written.
 func explain(err error) error {
 	return explainAs(err, "what was written before stays readable: free some space and continue with --resume",

@@ -234,6 +234,7 @@ type candidate struct {
 	fleet.Candidate
 	file   entry
 	staged string // where the file is that has no name of its own yet; "" where it has one
+	failed error  // this machine could not read the bundle, which says nothing of the bundle
 }
 
 // stage reads the bundles and packs each into a file of the fleet's folder that has no name of its own yet.
@@ -241,10 +242,12 @@ func (f *folder) stage(ctx context.Context, paths []string) ([]candidate, error)
 	return f.each(ctx, len(paths), func(i int, scratch string) candidate { return f.take(i, paths[i], scratch) })
 }
 
-// each calls do for 0 to n-1, several at a time, each with a folder of its own that is emptied afterwards.
+// each calls do for 0 to n-1, several at a time, each with the name of a folder of its own, which it may make and which
+// is removed afterwards.
 func (f *folder) each(ctx context.Context, n int, do func(i int, scratch string) candidate) ([]candidate, error) {
 	out := make([]candidate, n)
 	next := make(chan int)
+	stop := make(chan struct{}) // closed by what fails first
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	var failed error
@@ -252,23 +255,28 @@ func (f *folder) each(ctx context.Context, n int, do func(i int, scratch string)
 		wg.Go(func() {
 			for i := range next {
 				dir := filepath.Join(f.Scratch, fmt.Sprintf("unpacked-%d", w))
-				err := os.Mkdir(dir, 0o700)
-				if err == nil {
-					out[i] = do(i, dir)
-					err = os.RemoveAll(dir)
-				}
+				out[i] = do(i, dir)
+				err := cmp.Or(out[i].failed, os.RemoveAll(dir))
 				mu.Lock()
-				if err != nil {
-					failed = errors.Join(failed, err)
-				} else if f.Read != nil && out[i].Bundle != "" {
+				if err != nil && failed == nil {
+					failed = err
+					close(stop)
+				} else if err == nil && f.Read != nil && out[i].Bundle != "" {
 					f.Read(&out[i].Candidate)
 				}
 				mu.Unlock()
 			}
 		})
 	}
-	for i := 0; i < n && ctx.Err() == nil; i++ {
-		next <- i
+feed:
+	for i := range n {
+		select {
+		case next <- i:
+		case <-stop:
+			break feed
+		case <-ctx.Done():
+			break feed
+		}
 	}
 	close(next)
 	wg.Wait()
@@ -279,6 +287,15 @@ func (f *folder) each(ctx context.Context, n int, do func(i int, scratch string)
 func refused(path, code, text, remedy string) candidate {
 	return candidate{Candidate: fleet.Candidate{Bundle: path,
 		Refused: &fleet.Refusal{Bundle: path, Code: code, Text: text, Remedy: remedy}}}
+}
+
+// unread is a candidate that could not be read, in the words of text. Where this machine's disk is full, that is no
+// fault of the bundle's.
+func unread(path string, err error, text string) candidate {
+	if bundle.DiskFull(err) {
+		return candidate{failed: fmt.Errorf("%w: make room and call again", err)}
+	}
+	return refused(path, codeOf(err), text, remedyOf(err))
 }
 
 // take reads one bundle that the user named.
@@ -293,9 +310,12 @@ func (f *folder) take(i int, path, scratch string) candidate {
 		err = copyFile(path, staged)
 	}
 	if err != nil {
-		return refused(path, codeOf(err), err.Error(), remedyOf(err))
+		return unread(path, err, err.Error())
 	}
 	c := f.summarize(staged, scratch)
+	if c.failed != nil {
+		return c
+	}
 	c.Bundle, c.staged = path, staged
 	if c.Refused != nil {
 		c.Refused.Bundle = path
@@ -327,7 +347,10 @@ func (f *folder) summarize(packed, scratch string) candidate {
 		text := strings.ReplaceAll(err.Error(), scratch+string(filepath.Separator), "")
 		text = strings.ReplaceAll(strings.ReplaceAll(text, scratch, "it"), packed, "it")
 		text = strings.TrimPrefix(text, "unpack it: ")
-		return refused(packed, codeOf(err), text, remedyOf(err))
+		return unread(packed, err, text)
+	}
+	if err := os.Mkdir(scratch, 0o700); err != nil {
+		return candidate{failed: err}
 	}
 	if err := bundle.Extract(packed, scratch); err != nil {
 		return no(err)

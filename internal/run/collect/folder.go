@@ -203,6 +203,9 @@ func (f *folder) kept(e entry, scratch string) candidate {
 		}
 	}
 	c = f.summarize(path, scratch)
+	if c.failed != nil {
+		return c
+	}
 	c.Bundle, c.file = name, e
 	if c.Refused != nil {
 		c.Refused.Bundle = name
