@@ -284,10 +284,40 @@ func (a *Admitted) clocks(now time.Time) {
 // mostNamed bounds the parts that are named as missing.
 const mostNamed = 10_000
 
+// notThere are the names of those that are not there, capitals aside. Where names do not tell hosts apart, two that
+// differ only in capitals are two hosts, and each is there for itself.
+func notThere(expected, names []string, by By) (missing []string) {
+	exact, folded := map[string]int{}, map[string]int{}
+	for _, n := range names {
+		exact[n]++
+		folded[strings.ToLower(n)]++
+	}
+	var open []string
+	for _, n := range expected {
+		low := strings.ToLower(n)
+		switch {
+		case by == ByName && folded[low] > 0:
+		case by != ByName && exact[n] > 0:
+			exact[n]--
+			folded[low]--
+		default:
+			open = append(open, n)
+		}
+	}
+	for _, n := range open {
+		if low := strings.ToLower(n); by != ByName && folded[low] > 0 {
+			folded[low]--
+			continue
+		}
+		missing = append(missing, n)
+	}
+	return missing
+}
+
 // missing says which hosts should be there and are not.
 func (a *Admitted) missing(rules Rules) {
 	parts := rules.Parts
-	there, names := map[int][]string{}, map[string]bool{}
+	there, names := map[int][]string{}, []string{}
 	unnumbered := 0
 	for _, c := range a.Hosts {
 		if c.Host.Of > 0 {
@@ -297,16 +327,12 @@ func (a *Admitted) missing(rules Rules) {
 			unnumbered++
 		}
 		name, _, _ := strings.Cut(c.Host.Name, "#")
-		names[strings.ToLower(name)] = true
+		names = append(names, name)
 	}
 	a.Expected = len(a.Hosts)
 	switch {
 	case len(rules.Expected) > 0:
-		for _, name := range rules.Expected {
-			if !names[strings.ToLower(name)] {
-				a.Missing = append(a.Missing, name)
-			}
-		}
+		a.Missing = append(a.Missing, notThere(rules.Expected, names, a.By)...)
 		a.Expected = len(a.Hosts) + len(a.Missing)
 	case parts > 0 && len(there) > 0:
 		lacking := parts - len(there)

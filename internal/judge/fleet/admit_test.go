@@ -103,6 +103,12 @@ func TestAdmit(t *testing.T) {
 		{"runs of their own, of ten", Rules{Parts: 10}, []Candidate{host("a", 0, nil), host("b", 0, nil)}, "a b", "", 1,
 			10},
 		{"named hosts", Rules{Expected: []string{"A", "x"}}, []Candidate{a, b}, "a b", "", 1, 3},
+		{"named hosts whose names differ in case", Rules{Expected: []string{"node", "Node", "x"}}, []Candidate{
+			host("Node", 1, nil)}, "Node", "", 2, 3},
+		{"both of them", Rules{Expected: []string{"node", "NODE"}}, []Candidate{host("node", 1, nil),
+			host("Node", 2, func(h *Host) { h.Machine = "m-other" })}, "node#1 Node#2", "names-differ-in-case", 0, 2},
+		{"one of them by name", Rules{By: ByName, Expected: []string{"node", "Node"}}, []Candidate{
+			host("Node", 1, nil)}, "Node", "", 0, 1},
 		{"what cannot be read", Rules{}, []Candidate{a, {Bundle: "broken", Refused: &Refusal{Bundle: "broken",
 			Code: Damaged}}}, "a", " damaged", 7, 8},
 	} {
