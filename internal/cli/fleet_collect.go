@@ -82,13 +82,23 @@ func (cmd *fleetCollectCommand) collect(ctx context.Context, dir string, bundles
 		return err
 	}
 	if !cmd.quiet {
-		for _, r := range a.Refused {
+		for i, r := range a.Refused {
+			if i == 50 {
+				fmt.Fprintf(cmd.err, "refused    %d more: tare fleet report %s --details\n", len(a.Refused)-i,
+					quoteArg(dir))
+				break
+			}
 			fmt.Fprintf(cmd.err, "refused    %s: %s\n", printableLine(r.Bundle), printableLine(r.Text))
 			if r.Remedy != "" {
 				fmt.Fprintf(cmd.err, "           %s\n", printableLine(r.Remedy))
 			}
 		}
-		for _, w := range a.Warnings {
+		for i, w := range a.Warnings {
+			if i == 50 {
+				fmt.Fprintf(cmd.err, "warning    %d more: tare fleet report %s --details\n", len(a.Warnings)-i,
+					quoteArg(dir))
+				break
+			}
 			fmt.Fprintf(cmd.err, "warning    %s\n", printableLine(w.Text))
 		}
 		for i, m := range a.Missing {

@@ -57,11 +57,12 @@ func (cmd *fleetRunCommand) command() *cobra.Command {
 		Use: "run PLAN --on slurm|ssh|kubernetes", Short: "Have many hosts run a plan, and judge them together",
 		Long: `Have each host run the whole plan by itself, and judge the hosts together.
 
-On Slurm each node has a job of its own, exclusive and requeued if the node goes down. The folder of --out must be on a
-file system that the nodes share; else --local names a folder that each node has for itself, and program and result go
-over Slurm. By ssh, tare puts itself and the plan into a private folder on each host and starts the part there, at most
---at-once at a time; the result is fetched and nothing stays behind. On Kubernetes each node has a Job of its own, of an
-image with tare in it; no other part of a fleet is on the node meanwhile, and the result comes by the log or a volume.
+On Slurm each node has a job of its own, exclusive and requeued if the node goes down, asked for as the plan's section
+slurm says (partition, account, time limit); --sbatch counts more. The folder of --out must be on a file system that the
+nodes share; else --local names a folder that each node has for itself, and program and result go over Slurm. By ssh,
+tare puts itself and the plan into a private folder on each host and starts the part there, at most --at-once at a time;
+the result is fetched and nothing stays behind. On Kubernetes each node has a Job of its own, of an image with tare in
+it; no other part of a fleet is on the node meanwhile, and the result comes by the log or a volume.
 
 This command only submits and watches. Stop it with Ctrl-C, and the hosts go on; call it again, and it goes on watching:
 no host is measured twice and none is lost. A part that ends without a result goes on where it was, and is asked for
@@ -91,7 +92,8 @@ command again gives them another chance. When all parts have ended, it collects 
 	fl.StringVar(&cmd.group, "group", "", "ssh: only this group of the inventory that --hosts names")
 	fl.StringVarP(&cmd.dir, "out", "o", "tare-fleet", "the fleet's folder, made by tare")
 	fl.StringArrayVar(&cmd.sbatch, "sbatch", nil,
-		"Slurm: an argument for sbatch, such as --partition=batch; @FILE: the #SBATCH lines of a script (repeatable)")
+		"Slurm: an argument for sbatch, such as --partition=batch; @FILE: the #SBATCH lines of a script (repeatable)"+
+			" [those of the plan's section slurm]")
 	fl.StringVar(&cmd.local, "local", "", "Slurm: the nodes share no folder; work below this one of each node's own")
 	fl.StringVar(&cmd.ssh, "ssh", "", "ssh: settings for all hosts, as of the driver ssh: key=value&key=value")
 	fl.IntVar(&cmd.atOnce, "at-once", 32, "ssh: most hosts that work at a time")
@@ -157,10 +159,11 @@ func (cmd *fleetRunCommand) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	teller := &fleetTeller{w: cmd.err, quiet: cmd.quiet, now: time.Now}
 	c := dispatch.Config{Dir: dir, Name: cmd.on, ID: id, Plan: identity, Hosts: hosts, Specs: specs,
 		Patience: cmd.patience,
-		Tell:     cmd.tell,
-		Trouble:  func(err error) { fmt.Fprintf(cmd.err, "tare: %s; asking again\n", printableLine(err.Error())) },
+		Tell:     teller.part, Round: teller.round,
+		Trouble: func(err error) { fmt.Fprintf(cmd.err, "tare: %s; asking again\n", printableLine(err.Error())) },
 	}
 	if err := cmd.engine(ctx, &c, p, src); err != nil {
 		return err
@@ -188,21 +191,6 @@ func tellApart(text string) (fleet.By, error) {
 	}
 	return "", usagef("--by is machine or name, not %q%s", text, suggest.DidYouMean(text,
 		[]string{string(fleet.ByMachine), string(fleet.ByName)}))
-}
-
-// tell says what has become of a part.
-func (cmd *fleetRunCommand) tell(p dispatch.Part) {
-	if cmd.quiet && p.Phase != dispatch.Failed {
-		return
-	}
-	text := p.Host
-	if p.Job != "" {
-		text += ", job " + p.Job
-	}
-	if p.Detail != "" {
-		text += ": " + p.Detail
-	}
-	fmt.Fprintf(cmd.err, "%-9s  %s\n", p.Phase, printableLine(text))
 }
 
 // judge collects what the parts left, and reports. Of a part that was given up, what it measured counts.

@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"tare/internal/bundle"
@@ -75,6 +76,8 @@ type Seen struct {
 	Job    string
 	// Final says that an Ended part is not to be begun again: somebody cancelled it.
 	Final bool
+	// News says that Detail is worth telling, also where the phase stays: what a Waiting part waits for.
+	News bool
 }
 
 // Engine runs parts on hosts.
@@ -105,7 +108,13 @@ type Config struct {
 	Every    time.Duration   // between two looks
 	Tell     func(p Part)    // of each change
 	Trouble  func(err error) // the engine did not answer; it is asked again
+	// Round, where set, is told of all parts before the first look and after each.
+	Round func(parts []Part)
 }
+
+// ErrFull is returned by Start where the engine takes no more parts now. That is no try: the part is asked for at a
+// later look.
+var ErrFull = errors.New("the engine takes no more parts now")
 
 // mostTries bounds how often a part is asked for, the first time included.
 const mostTries = 3
@@ -274,8 +283,10 @@ func Folder(dir string, p *Part) string {
 // watch looks and acts until nothing is left to do.
 func (r *runner) watch(ctx context.Context) error {
 	silent := 0
+	r.round()
 	for {
 		left, err := r.step(ctx)
+		r.round()
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -296,6 +307,12 @@ func (r *runner) watch(ctx context.Context) error {
 			return context.Cause(ctx)
 		case <-time.After(r.Every):
 		}
+	}
+}
+
+func (r *runner) round() {
+	if r.Round != nil {
+		r.Round(r.state.Parts)
 	}
 }
 
@@ -349,10 +366,13 @@ func (r *runner) step(ctx context.Context) (left int, err error) {
 	}
 	// Written before anything is asked for: after a crash in between, the engine's own list decides.
 	if err := r.save(); err != nil || len(begin) == 0 {
+		for _, p := range begin {
+			p.Tries-- // nothing was asked for
+		}
 		return left, err
 	}
-	r.ask(ctx, begin)
-	return left, r.save()
+	err = r.ask(ctx, begin)
+	return left, errors.Join(err, r.save())
 }
 
 // packed tells whether a part's result is there.
@@ -381,8 +401,8 @@ func (r *runner) follow(ctx context.Context, p *Part, s Seen) (ask bool, err err
 		}
 		s.Phase = Failed
 	case Stuck:
-		if p.Phase != Stuck {
-			p.Since = time.Now()
+		if now := time.Now(); p.Phase != Stuck || p.Since.After(now) { // this machine's clock may have been set back
+			p.Since = now
 		}
 		if time.Since(p.Since) > r.Patience {
 			if err := r.Engine.Drop(ctx, *p); err != nil {
@@ -395,41 +415,65 @@ func (r *runner) follow(ctx context.Context, p *Part, s Seen) (ask bool, err err
 	return false, nil
 }
 
-// ask asks the engine for parts, several at a time. What goes wrong with one keeps no other from being asked for.
-func (r *runner) ask(ctx context.Context, parts []*Part) {
-	type answer struct {
-		p   *Part
-		job string
-		err error
+// ask asks the engine for parts, several at a time. What goes wrong with one keeps no other from being asked for, but
+// where the engine is full, the others wait as well; that is the error, unless some of the fleet's are there that will
+// end.
+func (r *runner) ask(ctx context.Context, parts []*Part) error {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	var full error
+	next, told := 0, time.Now()
+	for range min(max(r.Together, 1), len(parts)) {
+		wg.Go(func() {
+			mu.Lock()
+			defer mu.Unlock()
+			for next < len(parts) {
+				p := parts[next]
+				next++
+				if full != nil || ctx.Err() != nil {
+					p.Tries--
+					continue
+				}
+				asked := *p
+				mu.Unlock()
+				job, err := r.Engine.Start(ctx, asked)
+				mu.Lock()
+				if r.asked(ctx, p, job, err); errors.Is(err, ErrFull) {
+					full = err
+				}
+				if time.Since(told) > time.Second { // asking for thousands takes a while
+					r.round()
+					told = time.Now()
+				}
+			}
+		})
 	}
-	answers := make(chan answer)
-	free := make(chan struct{}, max(r.Together, 1))
-	for _, p := range parts {
-		go func(p Part, of *Part) {
-			free <- struct{}{}
-			job, err := r.Engine.Start(ctx, p)
-			<-free
-			answers <- answer{of, job, err}
-		}(*p, p)
+	wg.Wait()
+	if full != nil && !slices.ContainsFunc(r.state.Parts, func(p Part) bool {
+		return p.Phase == Waiting || p.Phase == Working
+	}) {
+		return full
 	}
-	for range parts {
-		a := <-answers
-		switch {
-		case a.err == nil:
-			r.set(a.p, Seen{Phase: Waiting, Job: a.job})
-		case ctx.Err() != nil:
-			a.p.Tries--
-		case a.p.Tries >= mostTries || errors.Is(a.err, ErrNoProgram):
-			r.set(a.p, Seen{Phase: Failed, Detail: a.err.Error()})
-		default:
-			r.set(a.p, Seen{Phase: Ended, Detail: a.err.Error()})
-		}
+	return nil
+}
+
+// asked does what follows from the engine's answer.
+func (r *runner) asked(ctx context.Context, p *Part, job string, err error) {
+	switch {
+	case err == nil:
+		r.set(p, Seen{Phase: Waiting, Job: job})
+	case ctx.Err() != nil || errors.Is(err, ErrFull):
+		p.Tries--
+	case p.Tries >= mostTries || errors.Is(err, ErrNoProgram):
+		r.set(p, Seen{Phase: Failed, Detail: err.Error()})
+	default:
+		r.set(p, Seen{Phase: Ended, Detail: err.Error()})
 	}
 }
 
 // set writes down how far a part is, and tells of a change.
 func (r *runner) set(p *Part, s Seen) {
-	changed := p.Phase != s.Phase || s.Job != "" && p.Job != s.Job
+	changed := p.Phase != s.Phase || s.Job != "" && p.Job != s.Job || s.News && p.Detail != s.Detail
 	p.Phase, p.Detail = s.Phase, s.Detail
 	if s.Job != "" {
 		p.Job = s.Job

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"tare/internal/bundle"
 	"tare/internal/sys/proc"
 	"tare/internal/sys/shell"
 )
@@ -111,7 +112,13 @@ func (s *Slurm) Start(ctx context.Context, p Part) (string, error) {
 	argv := append([]string{"sbatch"}, s.Args...)
 	argv = append(argv, "--parsable", "--job-name="+s.job(p.Number), "--nodes=1", "--ntasks=1", "--exclusive",
 		"--requeue", "--nodelist="+p.Host, "--chdir="+dir, "--open-mode=append", "--output="+log, "--error="+log)
-	out, err := proc.Run(ctx, nil, append(argv, filepath.Join(s.Work, "job.sh"), strconv.Itoa(p.Number), p.Host)...)
+	// Where the queue is full, sbatch tries again for two minutes, in which nothing else would be looked at.
+	patient, cancel := context.WithTimeout(ctx, sbatchTime)
+	defer cancel()
+	out, err := proc.Run(patient, nil, append(argv, filepath.Join(s.Work, "job.sh"), strconv.Itoa(p.Number), p.Host)...)
+	if err != nil && ctx.Err() == nil && isFull(err) {
+		return "", fmt.Errorf("%w: %w", ErrFull, err)
+	}
 	if err != nil {
 		return "", err
 	}
@@ -120,6 +127,18 @@ func (s *Slurm) Start(ctx context.Context, p Part) (string, error) {
 		return "", fmt.Errorf("sbatch printed %.60q, which is no job", id)
 	}
 	return id, nil
+}
+
+// sbatchTime bounds a call of sbatch.
+const sbatchTime = 30 * time.Second
+
+// fullWords are in what sbatch says where the queue, or what of it a user may have, is full.
+var fullWords = []string{"job queue full", "temporarily unable to accept job", "job submit limit",
+	"MaxSubmitJob", "MaxJobCount"}
+
+func isFull(err error) bool {
+	x, ok := errors.AsType[*proc.ExitError](err)
+	return ok && slices.ContainsFunc(fullWords, func(w string) bool { return strings.Contains(x.Stderr, w) })
 }
 
 // Drop implements Engine.
@@ -142,7 +161,14 @@ func (s *Slurm) Look(ctx context.Context, parts []Part) (map[int]Seen, error) {
 		j, ok := jobs[p.Number]
 		switch {
 		case ok:
-			seen[p.Number] = j.seen(s.said(p.Number))
+			v := j.seen("")
+			switch {
+			case v.Phase == Ended:
+				v = j.seen(s.said(p.Number))
+			case v.Phase == Working && s.Local == "" && !s.began(&p):
+				v = v.behind(s.log(p.Number))
+			}
+			seen[p.Number] = v
 		case p.Job != "":
 			gone = append(gone, p.Job)
 		}
@@ -205,22 +231,31 @@ func parseAccounts(out []byte) map[string]queued {
 	return found
 }
 
-// said is the last line of what a part printed.
-func (s *Slurm) said(n int) string {
+// said is the most telling line of what a part printed at last.
+func (s *Slurm) said(n int) string { return proc.Telling(s.log(n)) }
+
+// log is the end of what a part printed.
+func (s *Slurm) log(n int) []byte {
 	f, err := os.Open(filepath.Join(s.Work, fmt.Sprintf("log-%d", n)))
 	if err != nil {
-		return ""
+		return nil
 	}
 	defer f.Close()
 	const most = 4 << 10
 	if info, err := f.Stat(); err == nil && info.Size() > most {
 		if _, err := f.Seek(-most, 2); err != nil {
-			return ""
+			return nil
 		}
 	}
 	b := make([]byte, most)
 	k, _ := f.Read(b)
-	return proc.Telling(b[:k])
+	return b[:k]
+}
+
+// began tells whether a part has a bundle, and so its machine for itself.
+func (s *Slurm) began(p *Part) bool {
+	_, err := os.Stat(filepath.Join(Folder(filepath.Dir(s.Work), p), bundle.ManifestFile))
+	return err == nil
 }
 
 // queued is a line of squeue's.

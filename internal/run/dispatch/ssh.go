@@ -40,9 +40,11 @@ type SSH struct {
 // The scripts run with sh -c on the host, with the part's folder as $0. They are one line each, without backslashes and
 // exclamation marks, so that the quoting of package shell also works for login shells that are not POSIX shells.
 const (
-	// putScript stores standard input as $1, whole or not at all, in a folder that is this user's alone.
-	putScript = `umask 077; mkdir -p -- "$0" && [ -O "$0" ] && cat >"$0/$1.part" && chmod 700 "$0/$1.part" && ` +
-		`mv -f -- "$0/$1.part" "$0/$1" && echo ` + mark + `put`
+	// putScript stores standard input as $1, whole or not at all, in a folder that is this user's alone. A file that
+	// does not fit is removed, so that the disk does not stay full of it.
+	putScript = `umask 077; mkdir -p -- "$0" && [ -O "$0" ] || exit 1; cat >"$0/$1.part" && ` +
+		`chmod 700 "$0/$1.part" && mv -f -- "$0/$1.part" "$0/$1" && echo ` + mark + `put || ` +
+		`{ rm -f -- "$0/$1.part"; exit 1; }`
 	// startScript starts part $1 in the background; $2 is what the fleet calls the host, $3 how often that was asked
 	// for. What an earlier run left that was killed is removed first. A session of its own, where the system has
 	// setsid, outlives the connection whatever the server does at its end.
@@ -50,11 +52,15 @@ const (
 		`s=; command -v setsid >/dev/null && s=setsid; ` +
 		`nohup $s ./tare fleet shard "$1" plan.yaml --quiet --pack --out part --host "$2" >>log 2>&1 </dev/null & ` +
 		`echo ` + mark + `started`
-	// lookScript says how far the part is; where it has ended without a result, also the end of what it printed.
+	// lookScript says how far the part is; while it works, also the last line of what it printed, and where it has
+	// ended without a result, the end of that. On a full disk it may have printed nothing.
 	lookScript = `[ -O "$0" ] || { echo ` + mark + `absent; exit 0; }; cd -- "$0" || exit 1; ` +
 		`if [ -e part.tare ]; then echo "` + mark + `done $(wc -c <part.tare)"; ` +
 		`elif [ -x tare ] && ./tare fleet held part.lock >/dev/null 2>&1; then echo ` + mark + `working; ` +
-		`else echo ` + mark + `ended; tail -c 2000 log 2>/dev/null; fi`
+		`tail -n 1 log 2>/dev/null; ` +
+		`else echo ` + mark + `ended; tail -c 2000 log 2>/dev/null; ` +
+		`echo x 2>/dev/null >room; [ -s room ] || echo "tare: nothing can be written to $0: the disk is full"; ` +
+		`rm -f room; fi`
 	fetchScript  = `cat -- "$0/part.tare"`
 	removeScript = `rm -rf -- "$0"`
 	mark         = "tare-fleet:"
@@ -225,6 +231,16 @@ func (s *SSH) due(parts []Part) map[int]bool {
 	return due
 }
 
+// behind is what is seen of a part that works, where the last line that it printed says what it waits for: another part
+// on its machine.
+func (s Seen) behind(said []byte) Seen {
+	lines := strings.Split(strings.TrimSpace(proc.Printable(said)), "\n")
+	if text, ok := strings.CutPrefix(lines[len(lines)-1], "waiting "); ok {
+		s.Phase, s.Detail, s.News = Waiting, strings.TrimSpace(text), true
+	}
+	return s
+}
+
 func (s *SSH) look(ctx context.Context, p *Part) Seen {
 	out, err := s.say(ctx, p.Number, nil, lookScript)
 	word, rest, ok := answer(out)
@@ -238,7 +254,7 @@ func (s *SSH) look(ctx context.Context, p *Part) Seen {
 	case "absent":
 		return Seen{Phase: Absent}
 	case "working":
-		return Seen{Phase: Working, Job: p.Job}
+		return Seen{Phase: Working, Job: p.Job}.behind(rest)
 	case "done":
 		n, err := strconv.ParseInt(strings.TrimSpace(size), 10, 64)
 		if err == nil {

@@ -154,6 +154,29 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
+// TestTenThousandHosts holds that a large inventory is read whole, in both forms, and that names which differ only in
+// capitals are two hosts, as they are for Ansible.
+func TestTenThousandHosts(t *testing.T) {
+	var yaml strings.Builder
+	yaml.WriteString("all:\n  children:\n    nodes:\n      hosts:\n")
+	for i := range 10_000 {
+		fmt.Fprintf(&yaml, "        n%05d:\n          ansible_port: %d\n", i, 2000+i)
+	}
+	yaml.WriteString("        N00000:\n")
+	for form, src := range map[bool]string{false: "[nodes]\nn[00000:09999] ansible_user=me\nN00000\n",
+		true: yaml.String()} {
+		got, err := Parse([]byte(src), form, "nodes")
+		all := map[string]bool{}
+		for _, h := range got {
+			all[h.Name] = true
+		}
+		if err != nil || len(got) != 10_001 || len(all) != len(got) || !all["n00000"] || !all["N00000"] ||
+			!all["n09999"] {
+			t.Errorf("yaml %v: %d hosts, %v", form, len(got), err)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(ini), false)
 	f.Add([]byte(asYAML), true)
