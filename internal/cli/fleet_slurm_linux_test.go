@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"tare/internal/judge/fleet"
 	"tare/internal/sys/proc"
@@ -80,8 +81,8 @@ func (l *lab) slurm(o slurmOptions) *slurm {
 	conf := fmt.Sprintf(slurmConf, freePort(l), s.dir, host)
 	names := []string{"n1", "n2", "n3", "n4"}
 	for _, n := range names {
-		conf += fmt.Sprintf("NodeName=%s NodeHostname=%s NodeAddr=127.0.0.1 Port=%d CPUs=1 RealMemory=500\n", n, host,
-			freePort(l))
+		conf += fmt.Sprintf("NodeName=%s NodeHostname=%s NodeAddr=127.0.0.1 Port=%d CPUs=1 RealMemory=500 "+
+			"Feature=here\n", n, host, freePort(l))
 	}
 	conf += "PartitionName=main Nodes=n[1-4] Default=YES State=UP OverSubscribe=EXCLUSIVE\n"
 	database := 0
@@ -110,13 +111,28 @@ func (l *lab) slurm(o slurmOptions) *slurm {
 func (s *slurm) endJobs() {
 	c := s.controller
 	s.lab.Cleanup(func() {
-		select {
-		case <-c.Done():
-			return // the test had another one since
-		default:
+		var asked time.Time
+		left := ""
+		for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+			select {
+			case <-c.Done():
+				return // the test had another one since, or it has ended by itself
+			default:
+			}
+			// Again and again: a job that a node lost is queued anew after it was cancelled.
+			if time.Since(asked) > 2*time.Second {
+				s.say("scancel", "--user=root")
+				asked = time.Now()
+			}
+			if left = s.say("squeue", "--noheader", "--format=%A %j %T %r %S"); left == "" {
+				return
+			}
+			if time.Now().After(end) {
+				break
+			}
 		}
-		s.say("scancel", "--user=root")
-		s.lab.await("the end of the jobs", func() bool { return s.say("squeue", "--noheader") == "" })
+		s.lab.Errorf("waited %v in vain for the end of these jobs:\n%s\n%s", patience, left,
+			s.say("scontrol", "show", "job"))
 	})
 }
 

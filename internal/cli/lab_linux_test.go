@@ -214,7 +214,7 @@ func (p *process) until(what string, ok func() bool) {
 		case <-time.After(2 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {
-			p.lab.Fatalf("tare %v: no %s within %v:\n%s", p.args, what, patience, p.err.String())
+			p.lab.Fatalf("tare %v: waited %v in vain for %s:\n%s", p.args, patience, what, p.err.String())
 		}
 	}
 }
@@ -528,7 +528,7 @@ func (l *lab) await(what string, ok func() bool) {
 	l.Helper()
 	for end := time.Now().Add(patience); !ok(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
-			l.Fatalf("no %s within %v", what, patience)
+			l.Fatalf("waited %v in vain for %s", patience, what)
 		}
 	}
 }
