@@ -44,6 +44,8 @@ func (cp *completer) completions(c *cobra.Command) {
 		"tls":     fixed(sql.TLSOff, sql.TLSRequire, sql.TLSVerify),
 		"log":     fixed("general", "slow"),
 		"per":     fixed("core-ghz", "core", "ghz", "watt-hour", "price"),
+		"on":      fixed(engines()...),
+		"sbatch":  completeSbatch,
 	} {
 		if c.Flags().Lookup(flag) == nil {
 			continue
@@ -80,8 +82,15 @@ func (cp *completer) completions(c *cobra.Command) {
 		}
 	case takes == "FILE":
 		c.ValidArgsFunction = files(bundle.Ext[1:])
-	case takes == "[PLAN]", takes == "PLAN":
+	case takes == "[PLAN]", takes == "PLAN", strings.HasPrefix(takes, "PLAN --"):
 		c.ValidArgsFunction = files("yaml", "yml")
+	case takes == "K/N PLAN":
+		c.ValidArgsFunction = func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+			if len(args) == 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return files("yaml", "yml")(c, args[1:], typed)
+		}
 	case takes == "PLAN...":
 		c.ValidArgsFunction = func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 			return files("yaml", "yml")(c, nil, typed)
@@ -99,6 +108,11 @@ func (cp *completer) completions(c *cobra.Command) {
 // done are words that are complete: a space follows, and no file name is offered beside them.
 func done(words []string) ([]string, cobra.ShellCompDirective) {
 	return words, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeSbatch offers the options of sbatch that a plan's section slurm has as well.
+func completeSbatch(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return plan.SbatchOptions(), cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 }
 
 func fixed(words ...string) cobra.CompletionFunc {
