@@ -107,7 +107,7 @@ func TestSlurmMistakes(t *testing.T) {
 		"slurm:\n  sbatch: ['']\n":                              "2:12: slurm: sbatch: expected an option",
 		"slurm:\n  sbatch: [--nodes=4]\n":                       "2:12: slurm: sbatch: --nodes is tare's",
 		"slurm:\n  sbatch: [{a: b}]\n":                          "expected an argument for sbatch",
-		"slurm:\n  time: 2h\n  sbatch: [-t 5]\n":                "3:12: slurm: sbatch: --time says what time in line 2 says",
+		"slurm:\n  time: 2h\n  sbatch: [-t 5]\n":                "3:12: slurm: sbatch: --time says what time in line 2",
 		"slurm:\n  sbatch: [--mem-per-cpu=1G]\n  memory: all\n": "2:12: slurm: sbatch: --mem says what memory in line",
 		"slurm:\n  sbatch:\n    - --nice=5\n    - --nice=6\n": "4:7: slurm: sbatch: --nice is given twice; the first " +
 			"is in line 3",
