@@ -11,7 +11,6 @@ import (
 	"tare/internal/measure/workload"
 	"tare/internal/plan"
 	"tare/internal/run/schedule"
-	"tare/internal/sys/shell"
 	"tare/internal/unit"
 )
 
@@ -291,6 +290,9 @@ func (x *explanation) course() {
 		x.at(2, fmt.Sprintf("After %s it ends in any case, and reports the figures so far.", seconds(p.Budget)))
 	}
 	if args := p.Slurm.Arguments(nil); len(args) > 0 {
-		x.at(2, "As a fleet on Slurm, each node's job is asked for with "+shell.Quote(args...)+".")
+		for i, a := range args {
+			args[i] = quoteArg(a)
+		}
+		x.at(2, "As a fleet on Slurm, each node's job is asked for with "+strings.Join(args, " ")+".")
 	}
 }
