@@ -21,19 +21,23 @@ func TestHeldTrialBeginsWhenItIsTold(t *testing.T) {
 	short := false
 	var o deploy.Outcome
 	for try := 0; try < 10 && !short; try++ {
-		workers := 0
+		workers, began, ended := 0, int64(0), []int64{}
 		var err error
 		o, err = s.RunHeld(within(t, patience), wire.Run{Job: job("t.spin"), Work: 1}, deploy.Held{
 			Ready: func(context.Context, string, int64) (int64, error) {
 				workers = len(children(stream.Pid()))
 				time.Sleep(wait)
-				return wire.Now(), nil
-			}})
+				began = wire.Now()
+				return began, nil
+			}, Ended: func() { ended = append(ended, wire.Now()) }})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if workers != 1 {
 			t.Errorf("%d workers were ready", workers)
+		}
+		if len(ended) != 1 || ended[0]-began < o.Result.ElapsedNS {
+			t.Errorf("it began at %d, took %d, and ended at %v", began, o.Result.ElapsedNS, ended)
 		}
 		if o.SetupNS < int64(wait) || o.Result.ElapsedNS <= 0 {
 			t.Errorf("prepared in %v, took %v", time.Duration(o.SetupNS), time.Duration(o.Result.ElapsedNS))

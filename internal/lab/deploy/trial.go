@@ -41,6 +41,8 @@ type Held struct {
 	Ready func(ctx context.Context, offer string, rtt int64) (at int64, err error)
 	// Over, if not nil, is closed when the others have ended, which the worker is told.
 	Over <-chan struct{}
+	// Ended, if not nil, is called when the timed part has ended, as soon as the agent's word for it arrives.
+	Ended func()
 }
 
 // pings is the number of round trips measured before a trial, and again after it.
@@ -62,7 +64,11 @@ func (s *Conn) RunTold(ctx context.Context, run wire.Run, mark func(begins bool)
 // RunHeld is Run for a trial whose clock starts together with those of others.
 func (s *Conn) RunHeld(ctx context.Context, run wire.Run, h Held) (Outcome, error) {
 	run.Held = true
-	return s.run(ctx, run, func(bool) {}, &h)
+	return s.run(ctx, run, func(begins bool) {
+		if !begins && h.Ended != nil {
+			h.Ended()
+		}
+	}, &h)
 }
 
 func (s *Conn) run(ctx context.Context, run wire.Run, mark func(begins bool), h *Held) (Outcome, error) {

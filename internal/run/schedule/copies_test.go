@@ -60,6 +60,9 @@ func (a *crowdedAgent) RunHeld(ctx context.Context, r wire.Run, h deploy.Held) (
 	n := w.here
 	w.most = max(w.most, n)
 	w.mu.Unlock()
+	if h.Ended != nil {
+		defer h.Ended()
+	}
 	time.Sleep(time.Millisecond) // all count before one leaves
 	o, err := a.simAgent.Run(ctx, r)
 	factor := max(1, float64(n)/2)

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"tare/internal/lab/deploy"
@@ -64,7 +65,7 @@ func (c *together) FindPeer(ctx context.Context, addresses []string, token strin
 
 // Run implements Agent.
 func (c *together) Run(ctx context.Context, run wire.Run) (deploy.Outcome, error) {
-	return c.run(ctx, run, func(rtt int64) (int64, error) { return soon(rtt), nil })
+	return c.run(ctx, run, func(rtt int64) (int64, error) { return soon(rtt), nil }, nil)
 }
 
 // RunTold implements Agent. The end is told when all have ended.
@@ -75,18 +76,19 @@ func (c *together) RunTold(ctx context.Context, run wire.Run, mark func(begins b
 			mark(false)
 		}
 	}()
-	return c.run(ctx, run, func(rtt int64) (int64, error) { begun = true; mark(true); return soon(rtt), nil })
+	return c.run(ctx, run, func(rtt int64) (int64, error) { begun = true; mark(true); return soon(rtt), nil }, nil)
 }
 
 // RunHeld implements Agent. What a worker offers to others is for one of them, and copies offer nothing.
 func (c *together) RunHeld(ctx context.Context, run wire.Run, h deploy.Held) (deploy.Outcome, error) {
-	return c.run(ctx, run, func(rtt int64) (int64, error) { return h.Ready(ctx, "", rtt) })
+	return c.run(ctx, run, func(rtt int64) (int64, error) { return h.Ready(ctx, "", rtt) }, h.Ended)
 }
 
 // run does a trial in all copies. It calls ready when all of them wait for their beginning, with the longest round trip
-// to one of them; ready says when that is, by wire.Now.
-func (c *together) run(ctx context.Context, run wire.Run, ready func(rtt int64) (int64, error)) (deploy.Outcome,
-	error) {
+// to one of them; ready says when that is, by wire.Now. It calls ended, if not nil, when the last one's timed part has
+// ended.
+func (c *together) run(ctx context.Context, run wire.Run, ready func(rtt int64) (int64, error),
+	ended func()) (deploy.Outcome, error) {
 	members := c.members()
 	if len(members) < c.copies {
 		return deploy.Outcome{}, fmt.Errorf("%d of %d copies of %s are open", len(members), c.copies, c.set.of)
@@ -103,10 +105,17 @@ func (c *together) run(ctx context.Context, run wire.Run, ready func(rtt int64) 
 		return ready(rtt)
 	})
 	outs := make([]deploy.Outcome, len(members))
+	var working atomic.Int64
+	working.Store(int64(len(members)))
+	one := func() {
+		if working.Add(-1) == 0 && ended != nil {
+			ended()
+		}
+	}
 	var all sync.WaitGroup
 	for i, t := range members {
 		all.Go(func() {
-			out, err := t.Agent.RunHeld(own, run, deploy.Held{Ready: meet.wait})
+			out, err := t.Agent.RunHeld(own, run, deploy.Held{Ready: meet.wait, Ended: one})
 			if err == nil && out.Result.Error != nil {
 				err = out.Result.Error
 			}

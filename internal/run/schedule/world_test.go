@@ -187,6 +187,9 @@ func (a *simAgent) RunHeld(ctx context.Context, r wire.Run, h deploy.Held) (depl
 	if _, err := h.Ready(ctx, "", 0); err != nil {
 		return deploy.Outcome{}, err
 	}
+	if h.Ended != nil {
+		defer h.Ended()
+	}
 	return a.Run(ctx, r)
 }
 
