@@ -323,7 +323,7 @@ func sideOf(res *schedule.AgainResult, target string) calldiff.Side {
 	for i := range res.Trials {
 		if t := &res.Trials[i]; t.Target == target && !t.Sampled {
 			s.Trials = append(s.Trials, calldiff.Trial{Round: t.Round, Work: t.Record.Work, ElapsedNS: t.Record.AgentNS,
-				Trace: t.Trace})
+				Trace: t.Trace, Exits: record.Exits(t.Record.State[record.HostExits])})
 		}
 	}
 	return s

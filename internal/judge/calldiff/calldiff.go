@@ -26,6 +26,8 @@ type Trial struct {
 	Work      int64 // units
 	ElapsedNS int64
 	Trace     *trace.Trace // nil: it was not traced
+	// Exits are those of the virtual processors that it ran on, by kind, from before its preparation to its end.
+	Exits map[string]int64
 }
 
 // Side are a target's trials.
@@ -460,8 +462,23 @@ func (e *Explanation) serving(s *side) {
 		e.Serving = append(e.Serving, Served{s.Name, c.Name, float64(c.Count) / s.work, timeOf(&c) / s.work,
 			float64(c.Bytes) / s.work})
 	}
-	if n := s.sum.CPU.Exits; n > 0 {
+	traced := s.sum.CPU.Exits
+	if traced > 0 {
 		e.Serving = append(e.Serving, Served{For: s.Name, Name: "exits of virtual processors",
-			Count: float64(n) / s.work})
+			Count: float64(traced) / s.work})
+	}
+	by, work := map[string]float64{}, map[string]float64{}
+	for i := range s.Trials {
+		for name, n := range s.Trials[i].Exits {
+			by[name], work[name] = by[name]+float64(n), work[name]+float64(s.Trials[i].Work)
+		}
+	}
+	for _, name := range slices.SortedFunc(maps.Keys(by), func(a, b string) int {
+		return cmp.Or(cmp.Compare(by[b], by[a]), cmp.Compare(a, b))
+	}) {
+		if work[name] > 0 && by[name] > 0 && (name != "exits" || traced <= 0) {
+			e.Serving = append(e.Serving, Served{For: s.Name, Count: by[name] / work[name],
+				Name: strings.ReplaceAll(name, "_", " ") + " of virtual processors"})
+		}
 	}
 }

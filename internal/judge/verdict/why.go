@@ -37,7 +37,9 @@ type Why struct {
 	Unmeasured map[string]string `json:"unmeasured,omitempty"`
 	// Serving is what worked for the candidate on the controller's machine during its trials.
 	Serving []Serving `json:"serving,omitempty"`
-	Text    string    `json:"text"` // the sum and what is shown, in words; else why there are no parts
+	// Exits are those of the candidate's virtual processors, where KVM runs them, the most first.
+	Exits []Exit `json:"exits,omitempty"`
+	Text  string `json:"text"` // the sum and what is shown, in words; else why there are no parts
 }
 
 // Part is a part of the time of a unit of work, in units of what the baseline takes for one.
@@ -63,6 +65,12 @@ type Counted struct {
 type Serving struct {
 	Name       string  `json:"name"`
 	Processors float64 `json:"processors"`
+}
+
+// Exit is a kind of exit of virtual processors, for each unit of work: the median. The kind "exits" is all of them.
+type Exit struct {
+	Name    string  `json:"name"`
+	PerUnit float64 `json:"per_unit"`
 }
 
 // notTheTime is how far a ratio may be from that of the lengths of the trials, as a share, to be taken apart.
@@ -103,6 +111,9 @@ func (cm *cellMaker) takeApart(c *cellBuilder, pairs []accounted) Why {
 	}
 	names := record.AccountParts()
 	w.Unmeasured = unmeasured(c, pairs, names)
+	if lacks := w.exits(pairs); lacks != "" {
+		w.Unmeasured[unmeasuredExits] = c.Target + ": " + lacks
+	}
 	if reason := cmp.Or(w.Unmeasured[record.UserNS], w.Unmeasured[record.KernelNS],
 		w.Unmeasured[record.OtherNS]); reason != "" {
 		w.Text = "the time on a processor is not known: " + reason
@@ -268,6 +279,36 @@ func (cm *cellMaker) counts(w *Why, pairs []accounted) {
 			w.Counts = append(w.Counts, Counted{name, finite(medianOf(base)), finite(medianOf(cand))})
 		}
 	}
+}
+
+// unmeasuredExits is the key of Why.Unmeasured for exits.
+const unmeasuredExits = "exits"
+
+// exits reads the state of exits of the candidate's trials. It returns why they are not told, where that is said.
+func (w *Why) exits(pairs []accounted) (lacks string) {
+	by := map[string][]float64{}
+	for _, p := range pairs {
+		state := p.a.State[record.HostExits]
+		for name, n := range record.Exits(state) {
+			by[name] = append(by[name], float64(n)/float64(p.a.Work))
+		}
+		if state != "" && len(by) == 0 {
+			lacks = cmp.Or(lacks, strings.TrimPrefix(state, record.NotMeasured))
+		}
+	}
+	for name, v := range by {
+		for len(v) < len(pairs) {
+			v = append(v, 0) // there were none in the others
+		}
+		w.Exits = append(w.Exits, Exit{name, finite(medianOf(v))})
+	}
+	slices.SortFunc(w.Exits, func(a, b Exit) int {
+		return cmp.Or(cmp.Compare(b.PerUnit, a.PerUnit), cmp.Compare(a.Name, b.Name))
+	})
+	if len(by) > 0 {
+		return ""
+	}
+	return lacks
 }
 
 // mostServing bounds the names of what worked on the controller's machine.

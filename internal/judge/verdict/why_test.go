@@ -241,6 +241,11 @@ func TestWhyNamesEmulationAndTheHost(t *testing.T) {
 			given(t)
 			if t.Target == "vm" {
 				t.State["host_cpu"] = "CPU 0/TCG 3.600 s, odd, qemu 0.360 s"
+				t.State[record.HostExits] = "no exits: the processor is emulated"
+			}
+			if t.Target == "box" {
+				t.State[record.HostExits] = strings.ReplaceAll("halt_exits N, exits 3N, odd", "N",
+					strconv.FormatInt(t.Work, 10))
 			}
 		}}
 	in := w.input()
@@ -258,8 +263,16 @@ func TestWhyNamesEmulationAndTheHost(t *testing.T) {
 		s[1].Name != "qemu" {
 		t.Errorf("serving: %+v", s)
 	}
-	if box := whyOf(t, r, "box"); strings.Contains(box.Text, "emulation") {
+	if vm.Exits != nil || vm.Unmeasured["exits"] != "vm: no exits: the processor is emulated" {
+		t.Errorf("exits: %+v, %q", vm.Exits, vm.Unmeasured)
+	}
+	box := whyOf(t, r, "box")
+	if strings.Contains(box.Text, "emulation") {
 		t.Error(box.Text)
+	}
+	if e := box.Exits; len(e) != 2 || e[0].Name != "exits" || e[1] != (Exit{"halt_exits", 1}) ||
+		!(e[0].PerUnit >= 3) || box.Unmeasured["exits"] != "" {
+		t.Errorf("exits: %+v, %q", e, box.Unmeasured)
 	}
 }
 

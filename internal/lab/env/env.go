@@ -128,6 +128,12 @@ type HostProcesses interface {
 	Processes() []int
 }
 
+// ExitCounter is implemented by environments whose hypervisor may tell how often virtual processors left them.
+type ExitCounter interface {
+	// Exits returns KVM's counters of exits by their names, since the machine was made (package sys/kvm).
+	Exits() (map[string]int64, error)
+}
+
 // HostAgent is implemented by environments in which all that works is the agent or was started by it, as processes of
 // the controller's machine: nothing of them is there between two trials but the agent.
 type HostAgent interface {

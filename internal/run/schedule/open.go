@@ -122,6 +122,7 @@ func (d *Drivers) Open(ctx context.Context, e *plan.Target, mounts []*plan.Targe
 		}
 	}
 	t.HostThreads, t.HostProcesses, t.HostMemory = hostThreads(opened), hostProcesses(opened), hostMemory(opened)
+	t.HostExits = hostExits(opened)
 	if c, ok := opened.(env.HostCacher); ok {
 		t.DropHostCache = c.DropHostCaches
 	}

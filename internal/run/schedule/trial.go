@@ -59,7 +59,7 @@ func (x *trialRunner) trial(ctx context.Context, w *plan.Workload, t record.Tria
 	if err == nil {
 		job, err = x.job(tctx, w, t.Target)
 	}
-	watched := watchHost(at.HostThreads)
+	watched, exits := watchHost(at.HostThreads), watchExits(at.HostExits)
 	if err == nil {
 		run := wire.Run{Job: job, Work: c.work, Inject: t.Inject, Warmup: t.Warmup(),
 			Show: x.showing.numbers(cellKey{w.Label, t.Target})}
@@ -85,6 +85,7 @@ func (x *trialRunner) trial(ctx context.Context, w *plan.Workload, t record.Tria
 	t.Figures, t.Account, t.Error = out.Result.Figures, out.Account, out.Result.Error
 	if err == nil {
 		x.hostFigures(watched, w, &t)
+		exits.record(&t)
 	}
 	t.Warnings = append(t.Warnings, x.cold.doubtCold(w, t.Target)...)
 	t.Warnings = append(t.Warnings, x.supplies.doubts(w, t.Target)...)

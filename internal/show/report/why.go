@@ -69,6 +69,9 @@ func (t *terminal) whyLines() []string {
 		if text := servingText(w); text != "" {
 			lines = append(lines, wrap("  ", text, prose)...)
 		}
+		if text := exitsText(w); text != "" {
+			lines = append(lines, wrap("  ", text, prose)...)
+		}
 		for _, name := range slices.Sorted(maps.Keys(w.Unmeasured)) {
 			lines = append(lines, wrap("  ", "not measured: "+unmeasuredTexts[name]+" ("+clean(w.Unmeasured[name])+")",
 				prose)...)
@@ -84,7 +87,7 @@ func (t *terminal) whyLines() []string {
 
 var unmeasuredTexts = map[string]string{
 	record.UserNS: "user code", record.KernelNS: "kernel", record.ReadyNS: "waiting for a processor",
-	record.DiskNS: "waiting for a disk", record.OtherNS: "the remainder",
+	record.DiskNS: "waiting for a disk", record.OtherNS: "the remainder", "exits": "exits of virtual processors",
 }
 
 // whyTable has a line for each part: both sides in units of what the baseline takes, the difference and its interval.
@@ -145,4 +148,19 @@ func servingText(w *verdict.Why) string {
 		return ""
 	}
 	return "processors of this machine busy for " + clean(w.Target) + ": " + strings.Join(parts, ", ")
+}
+
+// exitsText says how often the candidate's virtual processors left it, and why.
+func exitsText(w *verdict.Why) string {
+	var parts []string
+	for _, e := range w.Exits {
+		if e.PerUnit >= leastCount {
+			parts = append(parts, unit.Number(e.PerUnit)+" "+strings.ReplaceAll(clean(e.Name), "_", " "))
+		}
+	}
+	if parts == nil {
+		return ""
+	}
+	return fmt.Sprintf("exits of virtual processors of %s for each %s: %s", clean(w.Target), w.Unit,
+		strings.Join(parts, ", "))
 }

@@ -317,7 +317,12 @@ func tail(path string, most int64) ([]byte, error) {
 func (d *domain) ask(command string, limit time.Duration, result any) error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	question, err := json.Marshal(map[string]string{"execute": command})
+	name, arguments, ok := strings.Cut(command, " ") // as JSON
+	asked := map[string]any{"execute": name}
+	if ok {
+		asked["arguments"] = json.RawMessage(arguments)
+	}
+	question, err := json.Marshal(asked)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"strings"
 	"time"
 )
 
@@ -46,12 +48,18 @@ func newQMP(conn net.Conn, limit time.Duration) (*qmp, error) {
 	return q, q.execute("qmp_capabilities", limit, nil)
 }
 
-// execute runs a command without arguments and decodes its result, unless result is nil.
+// execute runs a command and decodes its result, unless result is nil. Behind the command's name, and a blank, may
+// stand its arguments as JSON.
 func (q *qmp) execute(command string, limit time.Duration, result any) error {
+	command, arguments, _ := strings.Cut(command, " ")
+	request := fmt.Sprintf("{\"execute\":%q}\n", command)
+	if arguments != "" {
+		request = fmt.Sprintf("{\"execute\":%q,\"arguments\":%s}\n", command, arguments)
+	}
 	if err := q.conn.SetDeadline(time.Now().Add(limit)); err != nil {
 		return fmt.Errorf("ask QEMU to %s: %w", command, err)
 	}
-	if _, err := fmt.Fprintf(q.conn, "{\"execute\":%q}\n", command); err != nil {
+	if _, err := io.WriteString(q.conn, request); err != nil {
 		return fmt.Errorf("ask QEMU to %s: %w", command, err)
 	}
 	for {
