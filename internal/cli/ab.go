@@ -131,6 +131,7 @@ report, verify, compare and rerun read it. In --fail-if, the workload is called 
 	fl.BoolVar(&f.full, "full", false, "trials of 1 s, at most 60 blocks")
 	fl.DurationVar(&f.budget, "budget", 0, "stop after this time and report the figures so far: 30s")
 	fl.IntVar(&f.plan.Blocks, "blocks", 0, "at most this many blocks")
+	f.energyFlag(fl)
 	fl.Uint64Var(&f.plan.Seed, "seed", 0, "seed of the order [random, recorded]")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "show variants, blocks and expected time, and start nothing")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress; only the report")

@@ -14,6 +14,7 @@ import (
 	"tare/internal/plan"
 	"tare/internal/plan/study"
 	"tare/internal/run/tracing"
+	"tare/internal/sys/energy"
 	"tare/internal/sys/sql"
 )
 
@@ -36,6 +37,7 @@ func (cp *completer) completions(c *cobra.Command) {
 			string) ([]string, cobra.ShellCompDirective) {
 			return done(studies())
 		},
+		"energy":  fixed(energy.Auto, energy.RAPL, energy.Battery),
 		"resume":  completeFolder,
 		"format":  completeFormat,
 		"by":      completeBy,

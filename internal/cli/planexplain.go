@@ -57,6 +57,11 @@ func (x *explanation) write(ctx context.Context) error {
 			"together. When each does far less than %s of what one does alone, more are not tried.",
 			joinInts(c.Steps), strings.Join(c.Targets, ", "), percent(c.Floor)))
 	}
+	if e := p.Energy; e != nil {
+		x.heading("Energy")
+		x.at(2, "What the whole machine uses is read just before and just after the timed part of each trial ("+
+			e.From+"). Where it is not told, the report says why.")
+	}
 	x.heading("Work")
 	for i := range p.Workloads {
 		x.work(&p.Workloads[i])

@@ -96,8 +96,8 @@ added to those of the plan. If all are bare names from the plan, they select fro
 			}
 			defer f.ui.close(c.Context(), cmd.err)
 			if f.resume != "" {
-				for _, name := range []string{"env", "mount", "beside", "copies", "floor", "study", "baseline",
-					"workload", "set", "out", "blocks", "seed", "quick", "full", "sessions"} {
+				for _, name := range []string{"env", "mount", "beside", "copies", "floor", "energy", "study",
+					"baseline", "workload", "set", "out", "blocks", "seed", "quick", "full", "sessions"} {
 					if c.Flags().Changed(name) {
 						return usagef("--resume uses the plan and the folder of its bundle; leave --%s out", name)
 					}
@@ -134,6 +134,7 @@ added to those of the plan. If all are bare names from the plan, they select fro
 	f.copiesFlags(fl, "copies")
 	fl.BoolVar(&f.idle, "idle-cost", false,
 		"measure what each environment costs the host while it does nothing (5 s each)")
+	f.energyFlag(fl)
 	fl.BoolVar(&f.flushes, "durability", false,
 		"first test what a flush does in each virtual machine (a few seconds each); always done for work that flushes")
 	fl.BoolVar(&f.cards, "cards", false,
@@ -173,6 +174,12 @@ func (f *runFlags) copiesFlags(fl *pflag.FlagSet, name string) {
 		"the work also in so many copies of each environment at once: 8 (2, 4 and 8 of them), or numbers such as 2,3,6")
 	fl.Float64Var(&f.plan.Floor, "floor", 0,
 		"try no more copies when each does far less than this share of what one does alone [0.5]")
+}
+
+// energyFlag is the flag about energy.
+func (f *runFlags) energyFlag(fl *pflag.FlagSet) {
+	fl.StringVar(&f.plan.Energy, "energy", "", "read the energy that this machine takes for each trial: auto, rapl, "+
+		"battery, or meter:COMMAND, which prints joules")
 }
 
 // complete passes on to the plan what was really given on the command line.

@@ -18,8 +18,8 @@ import (
 // looks. The frozen amount of work is left out, so that another machine finds its own. ok is false for a plan that a
 // command line cannot say, such as one with looks or margins of its own, and for a kind that t does not have.
 func Arguments(p *Plan, t Tables) (args []string, ok bool) {
-	if len(p.Targets) == 0 || len(p.Looks) == 0 {
-		return nil, false
+	if len(p.Targets) == 0 || len(p.Looks) == 0 || p.Energy != nil && len(p.Energy.Meter) > 0 {
+		return nil, false // pages show the line, and a meter's command may hold a secret
 	}
 	f, trials := Flags{Seed: p.Seed}, p.Trial != DefaultTrial(p.Mode)
 	if p.Mode == Full {
@@ -51,6 +51,7 @@ func Arguments(p *Plan, t Tables) (args []string, ok bool) {
 	if c := p.Copies; c != nil {
 		f.Copies, f.Floor = joined(c.Steps), c.Floor
 	}
+	f.Energy = p.Energy.String()
 	for i := range p.Workloads {
 		w := &p.Workloads[i]
 		k := t.kind(w.Kind)
@@ -99,6 +100,9 @@ func (f *Flags) arguments() []string {
 	if f.Copies != "" {
 		add("--copies", f.Copies)
 		add("--floor", strconv.FormatFloat(f.Floor, 'g', -1, 64))
+	}
+	if f.Energy != "" {
+		add("--energy", f.Energy)
 	}
 	add("-w", f.Workloads...)
 	if f.Mode == Full {

@@ -33,6 +33,9 @@ type Flags struct {
 	// plan's.
 	Copies string
 	Floor  float64 // --floor; 0 leaves the plan's
+	// Energy is the value of --energy: auto, rapl, battery or meter:COMMAND, whose words are split as a shell does; ""
+	// leaves the plan's.
+	Energy string
 	// Set are the values of --set: WORKLOAD:key=value,... They change parameters of the plan's workloads with that
 	// label or of that kind.
 	Set    []string
@@ -135,6 +138,7 @@ func (d *draft) withFlags(f Flags, t *Tables, p *problems) (*Plan, error) {
 	}
 	d.flagBeside(f.Beside, t, p)
 	d.flagCopies(&f, p)
+	d.flagEnergy(f.Energy, p)
 	if f.Baseline != "" {
 		d.Baseline, d.baselineAt = f.Baseline, pos{file: "-b " + f.Baseline}
 	} else if _, ok := d.Target(d.Baseline); !ok && named && len(f.Environments) > 0 {

@@ -49,6 +49,15 @@ func Marshal(p *Plan) []byte {
 	if p.Cards {
 		line("cards", "yes")
 	}
+	if e := p.Energy; e != nil && len(e.Meter) > 0 {
+		words := make([]string, len(e.Meter))
+		for i, w := range e.Meter {
+			words[i] = yamlText(w)
+		}
+		line("energy", "{ meter: ["+strings.Join(words, ", ")+"] }")
+	} else if e != nil {
+		line("energy", e.From)
+	}
 	if p.Screen > 0 {
 		line("screen", strconv.Itoa(p.Screen))
 	}

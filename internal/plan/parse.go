@@ -153,6 +153,8 @@ func fields() []field {
 		{"missing", (*reader).missing, "skip leaves out the environments and mounts that this machine does not " +
 			"have; fail, the default, reports them as failed"},
 		{"cards", (*reader).cards, "yes tests how files behave in each mount, for its semantics card"},
+		{"energy", (*reader).energy, "from where the energy of each trial is read: auto, rapl, battery, or the " +
+			"command of a meter"},
 		{"screen", func(r *reader, d *draft, n *node) { d.Screen, d.screenAt = r.whole(n, 1, maxEnvironments), n.at },
 			fmt.Sprintf("after the first %d blocks of a workload only so many candidates go on: those that differ most",
 				ScreenBlocks)},

@@ -65,6 +65,9 @@ type Plan struct {
 	// Cards says whether files are tried out in every mount before the first trial, for its semantics card.
 	Cards bool `yaml:"cards,omitempty" json:"cards,omitempty"`
 
+	// Energy says from where the energy of each trial is read; nil: it is not.
+	Energy *Energy `yaml:"energy,omitempty" json:"energy,omitempty"`
+
 	// Screen is how many candidates of a workload go on after its first ScreenBlocks blocks: those that differ most
 	// from all others. 0 means that all do.
 	Screen int `yaml:"screen,omitempty" json:"screen,omitempty"`

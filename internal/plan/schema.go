@@ -81,6 +81,8 @@ func fieldSchema(name string, t *Tables) object {
 			"items": object{"type": "integer", "minimum": 1, "maximum": MostBlocks}}
 	case "cards":
 		return ref("bool")
+	case "energy":
+		return energySchema()
 	case "screen":
 		return object{"type": "integer", "minimum": 1, "maximum": maxEnvironments}
 	case "missing":

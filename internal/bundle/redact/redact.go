@@ -99,6 +99,9 @@ func (e *editor) Plan(p *plan.Plan) {
 		e.Of, e.Against = m.text(e.Of), m.text(e.Against)
 		e.Like, e.Beside = m.text(e.Like), m.text(e.Beside)
 	}
+	if p.Energy != nil && len(p.Energy.Meter) > 0 {
+		p.Energy = &plan.Energy{From: p.Energy.From, Meter: []string{"meter"}} // its command may hold a secret
+	}
 	if p.Copies != nil {
 		for i, name := range p.Copies.Targets {
 			p.Copies.Targets[i] = m.text(name)
