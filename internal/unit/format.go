@@ -16,6 +16,7 @@ var (
 	timeScales   = []scale{{1, "s"}, {1e-3, "ms"}, {1e-6, "µs"}, {1e-9, "ns"}}
 	binaryScales = []scale{{1 << 40, "TiB"}, {1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}, {1, "B"}}
 	byteScales   = []scale{{1e12, "TB"}, {1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}, {1, "B"}}
+	jouleScales  = []scale{{1e3, "kJ"}, {1, "J"}, {1e-3, "mJ"}, {1e-6, "µJ"}, {1e-9, "nJ"}}
 	siScales     = []scale{{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}, {1, ""}}
 )
 
@@ -32,7 +33,7 @@ var (
 // Format writes a value for people, with three significant digits (four below 10,000 of a rate, with a thousands
 // separator) and the unit that suits its size: 2,041 ev/s, 1.94 M/s, 410 MiB/s, 62.3 ns. Times go from ns to s, bytes
 // in the power of their unit (B and MiB by 1024, MB by 1000), everything else by SI prefix. A value that is not a
-// finite number is "?".
+// finite number is "?". Joules go from nJ to kJ.
 func Format(value float64, unit string) string {
 	if math.IsNaN(value) || math.IsInf(value, 0) {
 		return "?"
@@ -43,6 +44,9 @@ func Format(value float64, unit string) string {
 	}
 	if f, ok := seconds[base]; ok && per == "" {
 		return inScale(value*f, timeScales, "")
+	}
+	if unit == "J" {
+		return inScale(value, jouleScales, "")
 	}
 	if f, ok := binary[base]; ok {
 		return inScale(value*f, binaryScales, per)

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"tare/internal/judge/rundiff"
+	"tare/internal/judge/verdict"
 	"tare/internal/measure/workload"
 	"tare/internal/plan"
 	"tare/internal/record"
@@ -22,7 +23,11 @@ func Expected(p *plan.Plan, kinds func(name string) (*workload.Kind, bool)) []Fi
 			continue
 		}
 		primary := k.Primary(w.Params).Name
-		for _, m := range k.MetricsFor(w.Params) {
+		metrics := k.MetricsFor(w.Params)
+		if p.Energy != nil {
+			metrics = verdict.WithEnergy(metrics)
+		}
+		for _, m := range metrics {
 			for j := range p.Targets {
 				target := p.Targets[j].Name
 				if !w.On(target) {

@@ -99,7 +99,7 @@ func FiguresOf(s *Side) []Value {
 			continue
 		}
 		primary := kind.Primary(w.Params).Name
-		for _, m := range kind.MetricsFor(w.Params) {
+		for _, m := range verdict.WithEnergy(kind.MetricsFor(w.Params)) {
 			for j := range s.Plan.Targets {
 				target := s.Plan.Targets[j].Name
 				ts := groups[cellKey{workload: w.Label, target: target}]

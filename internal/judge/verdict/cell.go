@@ -64,7 +64,7 @@ func (cm *cellMaker) makeCells() {
 		primary := metrics[0].Name
 		family, cpuBound := "", false
 		if ok {
-			metrics, primary = kind.MetricsFor(w.Params), kind.Primary(w.Params).Name
+			metrics, primary = WithEnergy(kind.MetricsFor(w.Params)), kind.Primary(w.Params).Name
 			family, cpuBound = kind.Family, kind.Needs.CPUBound
 		}
 		for _, m := range metrics {

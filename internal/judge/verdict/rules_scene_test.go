@@ -202,6 +202,17 @@ func udp(proto string) func(*record.Environment) {
 	})
 }
 
+// spending gives each trial the energy of a unit of its work, in J; 0 is not known.
+func spending(of func(*record.Trial) float64) func(*record.Trial) {
+	return func(t *record.Trial) {
+		if v := of(t); v > 0 {
+			t.Metrics[record.Energy], t.State["energy"] = v, "rapl"
+		} else {
+			t.State["energy"] = record.NotMeasured + "no counters"
+		}
+	}
+}
+
 // unsteady has the null control and vm go up and down by a tenth and more.
 func unsteady(t *record.Trial) {
 	if (t.Target == "vm" || t.Slot == record.NullSlot) && t.Metrics != nil {

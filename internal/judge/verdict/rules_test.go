@@ -184,6 +184,15 @@ var ruleScenes = map[string]struct {
 		})),
 		two(on("cpu.prime")).envs(inVM(func(re *record.Environment) { re.Outside.Extra[idleCPU] = "unknown" })),
 		[]string{"3.1 % of one CPU", "412 MiB"}},
+	"energy-for-work": {
+		two(on("cpu.prime")).trials(spending(func(t *record.Trial) float64 {
+			return map[string]float64{"host": 0.01, "vm": 0.0131}[t.Target] * (1 + 0.01*float64(t.Block%3))
+		})),
+		two(on("cpu.prime")), []string{"in vm: cpu.prime 1.31x [1.", "13.2 mJ", "instead of 10.1 mJ in host"}},
+	"energy-unmeasurable": {
+		two(on("cpu.prime")).trials(spending(func(*record.Trial) float64 { return 0 })),
+		two(on("cpu.prime")).trials(spending(func(*record.Trial) float64 { return 0.01 })),
+		[]string{"energy is unmeasurable here: no counters"}},
 	"blocks-discarded": {
 		two(on("cpu.prime")).trials(func(t *record.Trial) {
 			if t.Block == 3 {

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -48,6 +49,7 @@ type Config struct {
 	Inject map[string]float64
 	Events func(Event)
 	Log    *slog.Logger
+	Sys    string // where the kernel's files are that tell of this machine; "" for /sys
 }
 
 // ErrBaseline says that the run ended because its baseline could not be measured.
@@ -115,6 +117,10 @@ func Run(ctx context.Context, c Config) (*verdict.Result, []record.Trial, error)
 	s := watchStops()
 	defer s.end()
 	r := newRunner(c, s)
+	if r.trials.energy = openEnergy(ctx, c.Plan.Energy, cmp.Or(c.Sys, "/sys")); r.trials.energy != nil &&
+		r.trials.energy.why != "" {
+		r.reporter.log.Warn("energy is not measured", "reason", r.trials.energy.why)
+	}
 	first := r.journal.session
 	r.progress.recountDiscards(first)
 	var err error

@@ -30,7 +30,8 @@ type trialRunner struct {
 	supplies *supplies
 	showing  *showing
 	besides  *besides
-	launcher Launcher // nil: there is none
+	launcher Launcher     // nil: there is none
+	energy   *energyMeter // nil: nobody asks
 	// mark is told when the timed part of a trial begins and ends; nil: nobody asks.
 	mark func(begins bool)
 }
@@ -59,14 +60,18 @@ func (x *trialRunner) trial(ctx context.Context, w *plan.Workload, t record.Tria
 	if err == nil {
 		job, err = x.job(tctx, w, t.Target)
 	}
-	watched, exits := watchHost(at.HostThreads), watchExits(at.HostExits)
+	watched, exits, by := watchHost(at.HostThreads), watchExits(at.HostExits), x.worker(w, t.Target)
+	spent := x.energyOf(t.Target, at, by)
 	if err == nil {
 		run := wire.Run{Job: job, Work: c.work, Inject: t.Inject, Warmup: t.Warmup(),
 			Show: x.showing.numbers(cellKey{w.Label, t.Target})}
-		by := x.worker(w, t.Target)
-		if agent, ok := by.(Agent); ok && x.mark != nil {
+		switch agent, ok := by.(Agent); {
+		case ok && x.mark != nil:
 			out, err = agent.RunTold(tctx, run, x.mark)
-		} else {
+		case ok && spent.wanted():
+			out, err = agent.RunHeld(tctx, run, spent.held(tctx))
+			out.Result.Histograms = nil // they are for what is merged with others
+		default:
 			out, err = by.Run(tctx, run)
 		}
 	}
@@ -86,6 +91,7 @@ func (x *trialRunner) trial(ctx context.Context, w *plan.Workload, t record.Tria
 	if err == nil {
 		x.hostFigures(watched, w, &t)
 		exits.record(&t)
+		spent.record(&t)
 	}
 	t.Warnings = append(t.Warnings, x.cold.doubtCold(w, t.Target)...)
 	t.Warnings = append(t.Warnings, x.supplies.doubts(w, t.Target)...)

@@ -26,6 +26,7 @@ var resources = []resource{
 	{"system", "CPU time in the kernel", "system_seconds", ""},
 	{"peak memory", "memory", "max_rss_bytes", ""},
 	{"faults", "page faults", "page_faults", ""},
+	{"energy", "energy of the whole machine", record.Energy, ""},
 	{"switches", "context switches", "", verdict.ContextSwitches},
 	{"instructions", "instructions", "", verdict.Instructions},
 	{"cycles", "processor cycles", "", verdict.Cycles},
