@@ -183,6 +183,8 @@ func TestNoSecretSurvives(t *testing.T) {
 	p := testPlan()
 	p.Name, p.Question = planted[0].text, "what does jane@bastion pay for /mnt/customers/nora?"
 	p.Workloads[0].Label = "build /data/leo of mike@olympus"
+	p.Energy = &plan.Energy{From: "meter", Meter: []string{"read-plug", "--password", "open-sesame"}}
+	secrets = append(secrets, "read-plug", "open-sesame")
 	spec := env.Spec{Name: "one", Driver: "docker", Arg: "debian",
 		Settings: map[string]string{"host": "ssh://bob@dock.corp.example", "dir": "/data/leo"}}
 	p.Targets = append(p.Targets, plan.Target{Name: "one", Spec: spec, Text: spec.String()})

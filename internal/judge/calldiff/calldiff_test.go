@@ -200,3 +200,31 @@ func TestUnseen(t *testing.T) {
 		}
 	}
 }
+
+// TestExitsByKind: the kinds are those of all trials, traced or not; all of them together are told once.
+func TestExitsByKind(t *testing.T) {
+	for _, traced := range []int64{0, 4000} {
+		in := walk(3)
+		for i := range in.Target.Trials {
+			x := &in.Target.Trials[i]
+			x.Exits = map[string]int64{"exits": 5 * x.Work, "io_exits": 3 * x.Work, "halt_exits": 0}
+			if x.Trace != nil {
+				x.Trace.CPU.Exits = traced
+			}
+		}
+		got := map[string]float64{}
+		for _, s := range Explain(in).Serving {
+			if _, twice := got[s.Name]; twice || s.For != "box" {
+				t.Errorf("%+v", s)
+			}
+			got[s.Name] = s.Count
+		}
+		all := 5.0
+		if traced > 0 {
+			all = 2000 // by the tracer, which sees the timed part alone
+		}
+		if len(got) != 2 || got["exits of virtual processors"] != all || got["io exits of virtual processors"] != 3 {
+			t.Errorf("%v", got)
+		}
+	}
+}
