@@ -18,9 +18,9 @@ import (
 
 // The ways to trace.
 const (
-	Auto   = "auto"   // BPF, else ptrace
-	BPF    = "bpf"    // programs in the kernel
-	Ptrace = "ptrace" // each call stops the process
+	Auto   = "auto" // BPF, else ptrace
+	BPF    = trace.WayBPF
+	Ptrace = trace.WayPtrace
 )
 
 // Ways lists what Open takes.
@@ -29,13 +29,14 @@ func Ways() []string { return []string{Auto, BPF, Ptrace} }
 // Tracer is an open way to trace.
 type Tracer struct {
 	trace.Tracer
-	Way string // BPF or Ptrace
+	Way    string // BPF or Ptrace
+	Chosen bool   // no other way will do
 	// Lost says what the way cannot tell, and why it was chosen; "" if nothing is lost.
 	Lost string
 }
 
-// lostByPtrace is what ptrace does not tell.
-const lostByPtrace = "tracing by ptrace stops the work at each call, so times, sleeps and page faults are not told; " +
+// LostByPtrace is what ptrace does not tell.
+const LostByPtrace = "tracing by ptrace stops the work at each call, so times, sleeps and page faults are not told; " +
 	"nor are the calls of services and servers"
 
 // Open opens a way. ctx is that of the whole run. With Auto the error says why neither way is possible.
@@ -47,7 +48,7 @@ func Open(ctx context.Context, way string) (*Tracer, error) {
 	if way != Ptrace {
 		t, err := trace.OpenBPF()
 		if err == nil {
-			return &Tracer{Tracer: t, Way: BPF}, nil
+			return &Tracer{Tracer: t, Way: BPF, Chosen: way == BPF}, nil
 		}
 		if refused = fmt.Errorf("BPF: %w", err); way == BPF {
 			return nil, refused
@@ -57,7 +58,7 @@ func Open(ctx context.Context, way string) (*Tracer, error) {
 	if err != nil {
 		return nil, errors.Join(refused, fmt.Errorf("ptrace: %w", err))
 	}
-	t := &Tracer{Tracer: h, Way: Ptrace, Lost: lostByPtrace}
+	t := &Tracer{Tracer: h, Way: Ptrace, Chosen: way == Ptrace, Lost: LostByPtrace}
 	if refused != nil {
 		t.Lost = refused.Error() + "; " + t.Lost
 	}
@@ -87,7 +88,10 @@ func (h *helper) start() (err error) {
 		return err
 	}
 	h.answers = json.NewDecoder(io.LimitReader(h.child, mostAnswers))
-	return nil
+	if _, err = h.ask(trace.Request{Op: trace.OpOpen, Way: Ptrace}); err != nil && h.child != nil {
+		err = h.broken(err)
+	}
+	return err
 }
 
 const (
@@ -107,28 +111,24 @@ func (h *helper) Start(r trace.Roots, marked bool) error {
 			return err
 		}
 	}
-	if err := json.NewEncoder(h.child).Encode(trace.Request{Agent: r.Agent}); err != nil {
-		return h.broken(err)
-	}
-	a, err := h.answer()
-	if err == nil && !a.Ready {
-		err = h.broken(errors.New("it began with something else than it was asked for"))
-	}
+	_, err := h.ask(trace.Request{Op: trace.OpStart, Roots: trace.Roots{Agent: r.Agent}})
 	return err
 }
 
-// answer reads one.
-func (h *helper) answer() (trace.Answer, error) {
+// ask makes a request and returns its answer.
+func (h *helper) ask(q trace.Request) (trace.Answer, error) {
 	type got struct {
 		trace.Answer
 		err error
 	}
 	back := make(chan got, 1)
-	go func(from *json.Decoder) {
+	go func(child *proc.Stream, from *json.Decoder) {
 		var g got
-		g.err = from.Decode(&g.Answer)
+		if g.err = json.NewEncoder(child).Encode(q); g.err == nil {
+			g.err = from.Decode(&g.Answer)
+		}
 		back <- g
-	}(h.answers)
+	}(h.child, h.answers)
 	var g got
 	select {
 	case g = <-back:
@@ -163,7 +163,7 @@ func (h *helper) Stop() (*trace.Trace, error) {
 	if h.child == nil {
 		return nil, errors.New("nothing is traced")
 	}
-	a, err := h.answer()
+	a, err := h.ask(trace.Request{Op: trace.OpStop})
 	if err == nil && a.Trace == nil {
 		err = h.broken(errors.New("it told nothing"))
 	}

@@ -4,7 +4,6 @@ package trace
 
 import (
 	"errors"
-	"io"
 	"strconv"
 )
 
@@ -16,5 +15,5 @@ var errLinux = errors.New("system calls are traced on Linux only")
 // OpenBPF is not possible here.
 func OpenBPF() (Tracer, error) { return nil, errLinux }
 
-// Main is not possible here.
-func Main(io.Reader, io.Writer) int { return 1 }
+// OpenPtrace is not possible here.
+func OpenPtrace() (Tracer, error) { return nil, errLinux }

@@ -2,10 +2,8 @@ package trace
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"runtime"
 	"strconv"
@@ -16,26 +14,56 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Main is that process: it reads requests and writes answers, until there are no more requests. If it is killed, the
-// kernel lets go of all that it has stopped.
-func Main(in io.Reader, out io.Writer) int {
-	runtime.LockOSThread() // the kernel takes requests from the thread that traces only
-	requests, answers := json.NewDecoder(in), json.NewEncoder(out)
-	for {
-		var q Request
-		if err := requests.Decode(&q); err != nil {
-			return 0
-		}
-		t, err := stopAtCalls(q.Agent, func() error { return answers.Encode(Answer{Ready: true}) })
-		a := Answer{Trace: t}
-		if err != nil {
-			a = Answer{Error: err.Error()}
-		}
-		if answers.Encode(a) != nil {
-			return 1
-		}
-	}
+// byStops traces by stopping processes at each call.
+type byStops struct {
+	over chan seen // nil: nothing was started
 }
+
+type seen struct {
+	trace *Trace
+	err   error
+}
+
+// OpenPtrace opens this way to trace. It is for a process that does nothing else (Main): a parent that traces its
+// child, as the controller would the agent, takes each stop for the child's end.
+func OpenPtrace() (Tracer, error) { return &byStops{}, nil }
+
+// Start implements Tracer.
+func (p *byStops) Start(r Roots, marked bool) error {
+	if r.Agent == 0 || !marked {
+		return errors.New("ptrace follows the workers of an agent on this machine, and there is none")
+	}
+	begun, over := make(chan error, 2), make(chan seen, 1)
+	go func() {
+		// The kernel takes requests from the thread that traces only. It ends with this, and lets go of all that it
+		// still traces.
+		runtime.LockOSThread()
+		t, err := stopAtCalls(r.Agent, func() { begun <- nil })
+		begun <- err
+		over <- seen{t, err}
+	}()
+	if err := <-begun; err != nil {
+		return err
+	}
+	p.over = over
+	return nil
+}
+
+// Mark implements Tracer.
+func (p *byStops) Mark(bool) error { return errors.ErrUnsupported }
+
+// Stop implements Tracer. It returns when the worker has ended.
+func (p *byStops) Stop() (*Trace, error) {
+	if p.over == nil {
+		return nil, errNothing
+	}
+	s := <-p.over
+	p.over = nil
+	return s.trace, s.err
+}
+
+// Close implements Tracer.
+func (p *byStops) Close() error { return nil }
 
 // stopper follows the children of an agent and stops them at each call.
 type stopper struct {
@@ -60,15 +88,13 @@ const traceOptions = unix.PTRACE_O_TRACESYSGOOD | unix.PTRACE_O_TRACEFORK | unix
 	unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_TRACEEXEC
 
 // stopAtCalls traces one trial.
-func stopAtCalls(agent int, ready func() error) (t *Trace, err error) {
+func stopAtCalls(agent int, ready func()) (t *Trace, err error) {
 	s := &stopper{agent: agent, tasks: map[int]*task{}, errnos: map[[2]int]int64{}}
 	defer func() { err = errors.Join(err, s.letGo()) }()
 	if err := s.seize(); err != nil {
 		return nil, err
 	}
-	if err := ready(); err != nil {
-		return nil, err
-	}
+	ready()
 	for over := false; !over; {
 		var status unix.WaitStatus
 		pid, err := unix.Wait4(-1, &status, unix.WALL, nil)

@@ -3,7 +3,7 @@
 //
 // There are two ways. Programs in the kernel (BPF) count there and slow the work down least. Where these are not
 // allowed, the processes are stopped at each call (ptrace), which costs several microseconds for each stop: then
-// counts, bytes and errors are told, and no times.
+// counts, bytes and errors are told, and no times. Either may be done by a process of its own (Main).
 //
 // A trial's worker says when the timed part begins: it writes a mark (wire.TypeBegin) to the agent, then asks twice
 // what it has used (getrusage), and the clock starts. It asks again when the clock has stopped, and writes
@@ -70,11 +70,11 @@ type Stack struct {
 type Roots struct {
 	// Agent starts the worker. It is not traced itself; the processes that it starts are, with their descendants. 0
 	// where no agent is on this machine.
-	Agent int
+	Agent int `json:"agent,omitempty"`
 	// Services are processes that the agent has started before: what serves the trial.
-	Services []int
+	Services []int `json:"services,omitempty"`
 	// Serving are others that serve the trial.
-	Serving []int
+	Serving []int `json:"serving,omitempty"`
 }
 
 // Tracer traces one trial after the other. It is not safe for concurrent use.
@@ -88,24 +88,11 @@ type Tracer interface {
 	Close() error
 }
 
-// Role is the first argument of the process that stops others at their calls. It is a process of its own because a
-// parent that traces its child, as the controller would the agent, takes each stop for the child's end.
-const Role = "stop-at-calls"
-
-// IsRole tells whether args, with the program's name first, are those of that process.
-func IsRole(args []string) bool { return len(args) == 2 && args[1] == Role }
-
-// Request asks for the trace of a trial whose worker the agent is about to start.
-type Request struct {
-	Agent int `json:"agent"`
-}
-
-// Answer answers it twice: when the trial may begin, and when its worker has ended.
-type Answer struct {
-	Ready bool   `json:"ready,omitempty"`
-	Error string `json:"error,omitempty"`
-	Trace *Trace `json:"trace,omitempty"`
-}
+// The ways to trace.
+const (
+	WayBPF    = "bpf"    // programs in the kernel: OpenBPF
+	WayPtrace = "ptrace" // each call stops the process: OpenPtrace
+)
 
 const (
 	// mostCalls bounds the numbers of system calls that are told apart. The last few stand for other things.

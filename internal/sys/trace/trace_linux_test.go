@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The test binary is also the agent, its worker, the worker's child, and the process that stops others at their calls.
+// The test binary is also the agent, its worker, the worker's child, and the process that traces.
 func TestMain(m *testing.M) {
 	if IsRole(os.Args) {
 		os.Exit(Main(os.Stdin, os.Stdout))
@@ -33,6 +33,8 @@ func TestMain(m *testing.M) {
 		for range childCalls {
 			unix.Getppid()
 		}
+	case "caller":
+		beCaller()
 	case "nobody":
 		_, err := OpenBPF()
 		fmt.Println(err)
@@ -176,14 +178,14 @@ func (a *agent) trial(how string) {
 
 func (a *agent) pid() int { return a.cmd.Process.Pid }
 
-// client speaks to the process that stops others at their calls.
+// client speaks to the process that traces.
 type client struct {
 	cmd *exec.Cmd
 	in  *json.Encoder
 	out *json.Decoder
 }
 
-func openClient(t *testing.T) *client {
+func openClient(t *testing.T, way string) *client {
 	t.Helper()
 	c := &client{cmd: exec.Command("/proc/self/exe", Role)}
 	in, err := c.cmd.StdinPipe()
@@ -203,19 +205,22 @@ func openClient(t *testing.T) *client {
 		c.cmd.Wait()
 	})
 	c.in, c.out = json.NewEncoder(in), json.NewDecoder(out)
+	if _, err := c.ask(Request{Op: OpOpen, Way: way}); err != nil {
+		t.Fatal(err)
+	}
 	return c
 }
 
 func (c *client) Start(r Roots, _ bool) error {
-	if err := c.in.Encode(Request{Agent: r.Agent}); err != nil {
-		return err
-	}
-	_, err := c.answer()
+	_, err := c.ask(Request{Op: OpStart, Roots: r})
 	return err
 }
 
-func (c *client) answer() (a Answer, err error) {
-	if err = c.out.Decode(&a); err == nil && a.Error != "" {
+func (c *client) ask(q Request) (a Answer, err error) {
+	if err = c.in.Encode(q); err == nil {
+		err = c.out.Decode(&a)
+	}
+	if err == nil && a.Error != "" {
 		err = errors.New(a.Error)
 	}
 	return a, err
@@ -224,7 +229,7 @@ func (c *client) answer() (a Answer, err error) {
 func (c *client) Mark(bool) error { return nil }
 
 func (c *client) Stop() (*Trace, error) {
-	a, err := c.answer()
+	a, err := c.ask(Request{Op: OpStop})
 	return a.Trace, err
 }
 
@@ -234,7 +239,7 @@ func (c *client) Close() error { return nil }
 func openWay(t *testing.T, way string) Tracer {
 	t.Helper()
 	if way == "ptrace" {
-		return openClient(t)
+		return openClient(t, WayPtrace)
 	}
 	b, err := OpenBPF()
 	if err != nil && os.Getenv("TARE_REQUIRE") != "" {
@@ -351,7 +356,7 @@ func TestTrialThatFails(t *testing.T) {
 }
 
 func TestNoAgent(t *testing.T) {
-	c := openClient(t)
+	c := openClient(t, WayPtrace)
 	if err := c.Start(Roots{Agent: 1 << 30}, true); err == nil ||
 		!strings.Contains(err.Error(), "the threads of the agent") {
 		t.Errorf("a process that there is not: %v", err)
@@ -367,9 +372,42 @@ func TestNoAgent(t *testing.T) {
 	}
 }
 
+// TestAnotherProcessTraces has BPF's programs loaded by another process, as in a virtual machine, and asks it for what
+// it does not do.
+func TestAnotherProcessTraces(t *testing.T) {
+	openWay(t, WayBPF) // or skip
+	c, a := openClient(t, WayBPF), startAgent(t)
+	for _, q := range []Request{{Op: "sing"}, {Op: OpOpen, Way: "magic"}, {Op: OpStart, Roots: Roots{Agent: a.pid()}},
+		{Op: OpStop}} {
+		if _, err := c.ask(q); err == nil {
+			t.Errorf("%+v was served", q)
+		}
+	}
+	if _, err := c.ask(Request{Op: OpOpen, Way: WayBPF}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := c.Start(Roots{Agent: a.pid()}, true); err != nil {
+			t.Fatal(err)
+		}
+		a.trial("")
+		got, err := c.Stop()
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkTrace(t, WayBPF, got)
+	}
+	if _, err := c.ask(Request{Op: OpOpen, Way: WayPtrace}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Stop(); err == nil {
+		t.Error("a trace ended that had not begun")
+	}
+}
+
 // TestKilledTracer holds that an agent works on when what traces it is killed in the middle.
 func TestKilledTracer(t *testing.T) {
-	c, a := openClient(t), startAgent(t)
+	c, a := openClient(t, WayPtrace), startAgent(t)
 	if err := c.Start(Roots{Agent: a.pid()}, true); err != nil {
 		t.Fatal(err)
 	}
