@@ -10,6 +10,8 @@
 SHELL    := /bin/bash
 GO       ?= go
 PLATFORMS := linux_amd64 linux_arm64 linux_riscv64 darwin_arm64 windows_amd64 windows_arm64 freebsd_amd64
+# Where tare why traces in the environment: package sys/trace knows the calls' names there.
+TRACERS  := linux_amd64 linux_arm64
 AGENTS   := internal/lab/deploy/agents
 SOURCES  := $(shell find cmd internal \( -name '*.go' ! -name '*_test.go' \) -o -name '*.s' 2>/dev/null) go.mod go.sum
 # The build id is the same for the controller and all agents of one source tree, and for no other.
@@ -33,16 +35,21 @@ HAS_NODE := $(shell command -v npm 2>/dev/null)
 .PHONY: build man agents web check vet lint lint-changed house tidy unit test test-real fuzz bench demo gallery release clean deps
 build: bin/tare bin/tare-agent
 
-agents: $(PLATFORMS:%=$(AGENTS)/tare-agent_%.gz)
+agents: $(PLATFORMS:%=$(AGENTS)/tare-agent_%.gz) $(TRACERS:%=$(AGENTS)/tare-tracer_%.gz)
 
 $(NAMED):
 	@mkdir -p bin && rm -f bin/.version-* && touch $@
 
-$(AGENTS)/tare-agent_%.gz: $(SOURCES) $(NAMED)
+# agent makes a rule for a command that goes into environments.
+define agent
+$(AGENTS)/$(1)_%.gz: $(SOURCES) $(NAMED)
 	@mkdir -p $(AGENTS)
-	GOOS=$(word 1,$(subst _, ,$*)) GOARCH=$(word 2,$(subst _, ,$*)) $(AGENTBUILD) -o $(AGENTS)/$*.tmp ./cmd/tare-agent
-	gzip -9 -n -c $(AGENTS)/$*.tmp > $@
-	@rm -f $(AGENTS)/$*.tmp
+	GOOS=$$(word 1,$$(subst _, ,$$*)) GOARCH=$$(word 2,$$(subst _, ,$$*)) $(AGENTBUILD) -o $(AGENTS)/$(1)_$$*.tmp ./cmd/$(1)
+	gzip -9 -n -c $(AGENTS)/$(1)_$$*.tmp > $$@
+	@rm -f $(AGENTS)/$(1)_$$*.tmp
+endef
+$(eval $(call agent,tare-agent))
+$(eval $(call agent,tare-tracer))
 
 # Without Node.js the page is no file to wait for, and the script says what the build goes without.
 ifeq ($(HAS_NODE),)

@@ -8,6 +8,7 @@ import (
 	"tare/internal/cli"
 	"tare/internal/measure/agent"
 	"tare/internal/measure/agent/pid1"
+	"tare/internal/measure/agent/tracer"
 	"tare/internal/measure/workload/sql"
 	"tare/internal/measure/workload/web"
 	"tare/internal/sys/http2/frames"
@@ -17,11 +18,13 @@ import (
 
 func main() {
 	if pid1.Wanted() {
+		agent.Tracing = tracer.New()
 		os.Exit(pid1.Main())
 	}
 	if agent.IsRole(os.Args) {
 		sql.Secure, web.Secure, web.Resolve = secure.For, secure.HTTP, net.DefaultResolver.LookupNetIP
 		web.UseHTTP2(frames.Library{})
+		agent.Tracing = tracer.New()
 		os.Exit(agent.Main(os.Args, os.Stdin, os.Stdout, os.Stderr))
 	}
 	if trace.IsRole(os.Args) {

@@ -66,28 +66,11 @@ func testMain(m *testing.M) int {
 	return agenttest.Main(m)
 }
 
-// buildTare builds the program as users have it: with an agent inside, of this platform only. A virtual machine boots
-// that one sooner than the whole program, an interpreted one by minutes.
+// buildTare builds the program as users have it: with an agent inside and one that traces, of this platform only. A
+// virtual machine boots such a one sooner than the whole program, an interpreted one by minutes.
 func buildTare(dir string) error {
 	agents, err := filepath.Abs("../lab/deploy/agents")
 	if err != nil {
-		return err
-	}
-	agent := "tare-agent_" + runtime.GOOS + "_" + runtime.GOARCH
-	args := append([]string{"-ldflags", "-s -w", "-o", filepath.Join(dir, agent)}, deploy.Flags...)
-	if err := goBuild(append(args, "tare/cmd/tare-agent")...); err != nil {
-		return err
-	}
-	text, err := os.ReadFile(filepath.Join(dir, agent))
-	if err != nil {
-		return err
-	}
-	var packed bytes.Buffer
-	z, _ := gzip.NewWriterLevel(&packed, gzip.BestSpeed) // the level is a constant
-	if _, err := z.Write(text); err != nil {
-		return err
-	}
-	if err := z.Close(); err != nil {
 		return err
 	}
 	// Those that "make build" made, of another build, are left out.
@@ -96,17 +79,40 @@ func buildTare(dir string) error {
 	for _, name := range others {
 		replace[name] = ""
 	}
-	replace[filepath.Join(agents, agent+".gz")] = filepath.Join(dir, agent+".gz")
+	for _, command := range []string{"tare-agent", "tare-tracer"} {
+		packed := command + "_" + runtime.GOOS + "_" + runtime.GOARCH + ".gz"
+		if err := buildAgent(command, filepath.Join(dir, packed)); err != nil {
+			return err
+		}
+		replace[filepath.Join(agents, packed)] = filepath.Join(dir, packed)
+	}
 	overlay, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
 		return err
 	}
 	file := filepath.Join(dir, "overlay.json")
-	if err := errors.Join(os.WriteFile(filepath.Join(dir, agent+".gz"), packed.Bytes(), 0o600),
-		os.WriteFile(file, overlay, 0o600)); err != nil {
+	if err := os.WriteFile(file, overlay, 0o600); err != nil {
 		return err
 	}
 	return goBuild("-tags", "bundle", "-overlay", file, "-o", tareBinary, "tare/cmd/tare")
+}
+
+// buildAgent builds a command that goes into environments, and packs it.
+func buildAgent(command, packed string) error {
+	args := append([]string{"-ldflags", "-s -w", "-o", packed + ".tmp"}, deploy.Flags...)
+	if err := goBuild(append(args, "tare/cmd/"+command)...); err != nil {
+		return err
+	}
+	text, err := os.ReadFile(packed + ".tmp")
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	z, _ := gzip.NewWriterLevel(&b, gzip.BestSpeed) // the level is a constant
+	if _, err := z.Write(text); err != nil {
+		return err
+	}
+	return errors.Join(z.Close(), os.WriteFile(packed, b.Bytes(), 0o600), os.Remove(packed+".tmp"))
 }
 
 func goBuild(args ...string) error {

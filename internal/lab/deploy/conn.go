@@ -281,6 +281,13 @@ func (c *Conn) Calibrate(ctx context.Context, q wire.Calibrate) (got wire.Calibr
 	return got, err
 }
 
+// Trace passes a request of package sys/trace on to the agent's tracer, and decodes the answer. The error is a
+// *record.Failure if the agent has no tracer, or its tracer has failed.
+func (c *Conn) Trace(ctx context.Context, request, answer any) error {
+	_, err := c.ask(ctx, wire.TypeTrace, request, wire.TypeTrace, answer)
+	return err
+}
+
 // Release tells the agent to remove a cell's directory.
 func (c *Conn) Release(ctx context.Context, cell string) error {
 	_, err := c.ask(ctx, wire.TypeRelease, wire.Release{Cell: cell}, wire.TypeRelease, nil)

@@ -16,10 +16,12 @@ import (
 	"tare/internal/lab/deploy"
 	"tare/internal/lab/deploy/agenttest"
 	"tare/internal/measure/agent"
+	"tare/internal/measure/agent/tracer"
 	"tare/internal/measure/wire"
 	"tare/internal/measure/workload"
 	"tare/internal/record"
 	"tare/internal/sys/proc"
+	"tare/internal/sys/trace"
 	"tare/internal/unit"
 	"tare/internal/version"
 )
@@ -28,6 +30,12 @@ import (
 func TestMain(m *testing.M) {
 	if b := os.Getenv("TARE_TEST_BUILD"); b != "" {
 		version.Build = b
+	}
+	if trace.IsRole(os.Args) {
+		os.Exit(trace.Main(os.Stdin, os.Stdout))
+	}
+	if os.Getenv("TARE_TEST_TRACES") != "" {
+		agent.Tracing = tracer.New()
 	}
 	if agent.IsRole(os.Args) {
 		os.Exit(agent.Program{Kinds: kinds}.Main(os.Args, os.Stdin, os.Stdout, os.Stderr))

@@ -188,3 +188,38 @@ func TestStoreExtractsRemovesAndSaysWhatItHas(t *testing.T) {
 		t.Errorf("after Close: %v", err)
 	}
 }
+
+// A store of tracers gives an agent that can trace where there is one, and any other store gives none of these.
+func TestStoreOfTracers(t *testing.T) {
+	packed := func(says string) *fstest.MapFile {
+		var gz bytes.Buffer
+		z := gzip.NewWriter(&gz)
+		z.Write([]byte(says))
+		z.Close()
+		return &fstest.MapFile{Data: gz.Bytes()}
+	}
+	files := fstest.MapFS{"tare-agent_plan9_mips.gz": packed("slim"), "tare-tracer_plan9_mips.gz": packed("traces"),
+		"tare-agent_plan9_arm.gz": packed("slim")}
+	for _, c := range []struct {
+		store      *deploy.Store
+		arch, want string
+	}{
+		{deploy.NewStoreFS(t.TempDir(), files), "mips", "slim"},
+		{deploy.NewTracersFS(t.TempDir(), files), "mips", "traces"},
+		{deploy.NewTracersFS(t.TempDir(), files), "arm", "slim"},
+	} {
+		path, err := c.store.Path("plan9", c.arch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != c.want {
+			t.Errorf("%s: %q, %v, want %q", c.arch, got, err, c.want)
+		}
+		if _, err := c.store.Path("plan9", "tracer"); err == nil || strings.Contains(err.Error(), "tare-tracer") {
+			t.Errorf("a platform without agents: %v", err)
+		}
+		if err := c.store.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

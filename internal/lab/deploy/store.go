@@ -35,8 +35,9 @@ var Flags = []string{"-tags=slim", "-gcflags=errors=-l", "-gcflags=fmt=-l", "-gc
 // Store has agent executables: those built into this program (build tag bundle), the program itself for its own
 // platform, and those given by Use. It implements env.Agents and is safe for concurrent use.
 type Store struct {
-	dir   string
-	files fs.FS // tare-agent_GOOS_GOARCH.gz
+	dir     string
+	files   fs.FS // tare-agent_GOOS_GOARCH.gz, and tare-tracer_GOOS_GOARCH.gz for platforms with a tracer
+	tracers bool
 
 	mu    sync.Mutex
 	paths map[string]string
@@ -46,6 +47,13 @@ type Store struct {
 // NewStore returns a store that extracts agents below dir, which it makes on first use and removes on Close.
 func NewStore(dir string) *Store {
 	return &Store{dir: dir, files: bundled(), paths: map[string]string{}}
+}
+
+// NewTracers is NewStore for agents that can trace: it gives them where there are some, else those of NewStore.
+func NewTracers(dir string) *Store {
+	s := NewStore(dir)
+	s.tracers = true
+	return s
 }
 
 // Use sets the agent for a platform to the file at path. The store does not remove it.
@@ -93,7 +101,7 @@ func (s *Store) Close() error {
 
 func platform(goos, goarch string) string { return goos + "_" + goarch }
 
-const prefix, suffix = "tare-agent_", ".gz"
+const prefix, tracerPrefix, suffix = "tare-agent_", "tare-tracer_", ".gz"
 
 // platforms lists the platforms of the store's agents, as GOOS/GOARCH.
 func (s *Store) platforms() []string {
@@ -119,7 +127,13 @@ func (s *Store) platforms() []string {
 const maxAgent = 64 << 20
 
 func (s *Store) extract(key string) (string, error) {
-	in, err := s.files.Open(prefix + key + suffix)
+	packed := prefix + key + suffix
+	if s.tracers {
+		if _, err := fs.Stat(s.files, tracerPrefix+key+suffix); err == nil {
+			packed = tracerPrefix + key + suffix
+		}
+	}
+	in, err := s.files.Open(packed)
 	if err != nil {
 		return "", err
 	}

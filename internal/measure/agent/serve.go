@@ -69,6 +69,9 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) (err err
 		tidy, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidyTime)
 		defer cancel()
 		a.endServices(tidy)
+		if Tracing != nil {
+			Tracing.Close()
+		}
 		if a.other != nil {
 			a.other.Close()
 		}
@@ -194,6 +197,10 @@ func (a *server) serve(ctx context.Context, f wire.Frame) error {
 		return a.file(ctx, f)
 	case wire.TypePeer:
 		return a.peer(ctx, f)
+	case wire.TypeTrace:
+		if Tracing != nil {
+			return a.trace(f)
+		}
 	case wire.TypeCancel, wire.TypeBegin, wire.TypeEnd:
 		return nil // it crossed with the result of its trial
 	case wire.TypeBye:

@@ -258,9 +258,11 @@ func (s *service) kill() {
 	s.process = nil
 }
 
-// keeps tells whether a process outlives the trials: a mount's, a service or the peer of other environments.
+// keeps tells whether a process outlives the trials: a mount's, a service, the peer of other environments or the one
+// that traces.
 func (a *server) keeps(pid int) bool {
-	return a.mounts.serves(pid) || a.services.serve(pid) || a.other != nil && a.other.Pid() == pid
+	return a.mounts.serves(pid) || a.services.serve(pid) || a.other != nil && a.other.Pid() == pid ||
+		Tracing != nil && Tracing.Pid() == pid
 }
 
 // reap ends what a service left running. No worker is alive.

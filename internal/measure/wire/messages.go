@@ -46,14 +46,16 @@ const (
 	// C->A Peer: without an address, start a peer here; with addresses, say which of them leads to a peer from here.
 	// A->C Peer: its addresses, or the one.
 	TypePeer Type = 22
+	// C->A and A->C: requests and answers of package sys/trace, of agents that can trace.
+	TypeTrace Type = 23
 
-	typeLast = TypePeer
+	typeLast = TypeTrace
 )
 
 var typeNames = [...]string{"", "hello", "welcome", "ping", "pong", "facts", "calibrate", "calibrated", "run", "begin",
 	"end",
 	"samples", "result", "cancel", "release", "bye", "failure", "mount", "probe", "ledger", "file",
-	"service", "peer"}
+	"service", "peer", "trace"}
 
 // String returns the type's name, as it appears in messages.
 func (t Type) String() string {

@@ -30,19 +30,34 @@ var (
 // that Main removes.
 func Build(t testing.TB, goos, goarch string) string {
 	t.Helper()
+	return build(t, "tare-agent", goos, goarch)
+}
+
+// build is Build for a command.
+func build(t testing.TB, command, goos, goarch string) string {
+	t.Helper()
 	mu.Lock()
-	key := goos + "_" + goarch
+	key := command + "_" + goos + "_" + goarch
 	build, ok := builds[key]
 	if !ok {
-		build = sync.OnceValues(func() (string, error) { return compile(goos, goarch) })
+		build = sync.OnceValues(func() (string, error) { return compile(command, goos, goarch) })
 		builds[key] = build
 	}
 	mu.Unlock()
 	path, err := build()
 	if err != nil {
-		t.Fatalf("build tare-agent for %s/%s: %v", goos, goarch, err)
+		t.Fatalf("build %s for %s/%s: %v", command, goos, goarch, err)
 	}
 	return path
+}
+
+// Tracers returns a store with an agent for this machine's platform that can trace.
+func Tracers(t testing.TB) *deploy.Store {
+	t.Helper()
+	s := deploy.NewTracers(filepath.Join(t.TempDir(), "agents"))
+	s.Use(runtime.GOOS, runtime.GOARCH, build(t, "tare-tracer", runtime.GOOS, runtime.GOARCH))
+	t.Cleanup(func() { s.Close() })
+	return s
 }
 
 // Store returns a store of agents from Build: for this machine's platform, and for others, given as GOOS/GOARCH.
@@ -104,15 +119,15 @@ func ownHome() error {
 	return os.Setenv("HOME", filepath.Dir(cache))
 }
 
-func compile(goos, goarch string) (string, error) {
-	out, err := place(goos, goarch)
+func compile(command, goos, goarch string) (string, error) {
+	out, err := place(command, goos, goarch)
 	if err != nil {
 		return "", err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	args := slices.Concat([]string{"go", "build", "-trimpath", "-ldflags", "-s -w"}, deploy.Flags,
-		[]string{"-o", out, "tare/cmd/tare-agent"})
+		[]string{"-o", out, "tare/cmd/" + command})
 	cmd := proc.Command(ctx, args...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch, "GOFLAGS=")
 	_, err = proc.RunCmd(cmd, nil)
@@ -123,13 +138,13 @@ const prefix = "tare-agenttest-"
 
 // place returns where to build, in a directory of this process, and removes the directories of processes that have
 // ended.
-func place(goos, goarch string) (string, error) {
+func place(command, goos, goarch string) (string, error) {
 	mu.Lock()
 	defer mu.Unlock()
 	if err := ours(); err != nil {
 		return "", err
 	}
-	name := fmt.Sprintf("tare-agent_%s_%s", goos, goarch)
+	name := fmt.Sprintf("%s_%s_%s", command, goos, goarch)
 	if goos == "windows" {
 		name += ".exe"
 	}
