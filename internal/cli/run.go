@@ -305,6 +305,7 @@ type execution struct {
 	prior  *bundle.Bundle // what a resumed run goes on from
 	trials []record.Trial // of prior
 	inject map[string]float64
+	traces bool // agents can trace, where there are such
 }
 
 // recorded has what the flags say of the environments' price and power written to the bundle.
@@ -394,7 +395,11 @@ func (x *execution) equip(ctx context.Context, use func(schedule.Config) error) 
 		return fmt.Errorf("make the run's private directory: %w", err)
 	}
 	defer release()
-	agents := deploy.NewStore(filepath.Join(scratch, "agents"))
+	store := deploy.NewStore
+	if x.traces {
+		store = deploy.NewTracers
+	}
+	agents := store(filepath.Join(scratch, "agents"))
 	defer agents.Close()
 
 	peer := deploy.NewPeer(agents)

@@ -129,3 +129,40 @@ func TestCommandLineOfTheManual(t *testing.T) {
 		t.Errorf("in the working directory: %v", left)
 	}
 }
+
+// What the work asks its kernel for is seen in a machine, too, and beside it what serves the machine here.
+func TestWhySeesIntoTheMachine(t *testing.T) {
+	l := newLab(t)
+	needRoot(t)
+	needVM(l)
+	l.file("plan.yaml", `baseline: host
+seed: 7
+trial: 20ms
+blocks: 7
+environments:
+  host: local
+  `+machine+`
+workloads:
+  - fs.seqread: {size: 1MiB}
+`)
+	if o := l.do("run", "plan.yaml", "-o", "out"); o.code != 0 {
+		t.Fatalf("exit code %d:\n%s%s", o.code, o.err, o.out)
+	}
+	o := l.do("why", "out", "vm", "--rounds", "2", "--all")
+	if o.code != 0 {
+		t.Fatalf("exit code %d:\n%s%s", o.code, o.err, o.out)
+	}
+	said := unwrapped(o.out)
+	for _, want := range []string{"2 rounds traced by", "traced in its own kernel, by its own clock: vm by", "pread64"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("nothing is said of %q:\n%s", want, o.out)
+		}
+	}
+	if strings.Contains(said, "not seen") {
+		t.Errorf("something was not seen:\n%s", o.out)
+	}
+	if strings.Contains(said, "rounds traced by BPF") != strings.Contains(said, "What serves vm on this machine") {
+		t.Errorf("what serves the machine is told by BPF, and by nothing else:\n%s", o.out)
+	}
+	l.gone("out")
+}

@@ -57,7 +57,8 @@ CELL is TARGET,WORKLOAD as the report has them; one of the two is enough. Withou
 difference that was shown. The work is the bundle's, and nothing is written to the bundle.
 
 Tracing is by programs in the kernel (BPF; root), else by stopping the work at each call (ptrace), which tells no times.
-Of a virtual machine, only what serves it on this machine is seen. Linux only.
+In a virtual machine, and on a machine reached by ssh, an agent with a tracer in it traces the work in its own kernel;
+what serves it on this machine is told beside it. Linux only.
 
 --flame has further trials sampled by perf, which must be installed, and draws where both sides spend their time on
 processors: a differential flame graph.
@@ -291,7 +292,7 @@ func (cmd *whyCommand) planFor(ctx context.Context, b *loaded, c *verdict.Cell) 
 // trace repeats the trials.
 func (cmd *whyCommand) trace(ctx context.Context, p *plan.Plan, c *verdict.Cell, tracer *tracing.Tracer,
 	sampler *perf.Recorder) (*calldiff.Input, *schedule.AgainResult, error) {
-	x := &execution{app: cmd.app, plan: p, runID: newRunID(), flags: &runFlags{quiet: true}}
+	x := &execution{app: cmd.app, plan: p, runID: newRunID(), flags: &runFlags{quiet: true}, traces: true}
 	var res *schedule.AgainResult
 	began := time.Now()
 	again := schedule.Again{Workload: c.Workload, Target: c.Target, Baseline: c.Baseline, Rounds: cmd.rounds,
@@ -319,11 +320,12 @@ func (cmd *whyCommand) trace(ctx context.Context, p *plan.Plan, c *verdict.Cell,
 }
 
 func sideOf(res *schedule.AgainResult, target string) calldiff.Side {
-	s := calldiff.Side{Name: target, Inside: res.Inside[target], Serving: res.Serving[target], Lost: res.Lost[target]}
+	s := calldiff.Side{Name: target, Inside: res.Inside[target] || res.Within[target] != "",
+		Within: res.Within[target], Hidden: res.Hidden[target], Serving: res.Serving[target], Lost: res.Lost[target]}
 	for i := range res.Trials {
 		if t := &res.Trials[i]; t.Target == target && !t.Sampled {
 			s.Trials = append(s.Trials, calldiff.Trial{Round: t.Round, Work: t.Record.Work, ElapsedNS: t.Record.AgentNS,
-				Trace: t.Trace, Exits: record.Exits(t.Record.State[record.HostExits])})
+				Trace: t.Trace, Outside: t.Outside, Exits: record.Exits(t.Record.State[record.HostExits])})
 		}
 	}
 	return s

@@ -25,10 +25,14 @@ type Trial struct {
 	Round     int
 	Work      int64 // units
 	ElapsedNS int64
-	Trace     *trace.Trace // nil: it was not traced
+	// Trace is what the processes that do the work did, with others that their tracer saw. Outside is what served them
+	// on this machine, where their kernel is another one. Both are nil if the trial was not traced.
+	Trace, Outside *trace.Trace
 	// Exits are those of the virtual processors that it ran on, by kind, from before its preparation to its end.
 	Exits map[string]int64
 }
+
+func (t *Trial) traced() bool { return t.Trace != nil || t.Outside != nil }
 
 // Side are a target's trials.
 type Side struct {
@@ -36,6 +40,9 @@ type Side struct {
 	Trials []Trial
 	// Inside says that the processes that do the work were traced; else only what serves them on this machine was.
 	Inside bool
+	// Within is the way by which they were traced in a kernel of their own; "" if they are on this machine, or were not
+	// traced. Hidden says why they were not, or not by the way of Input; "" if nothing stood against it.
+	Within, Hidden string
 	// Serving are the names of what serves it on this machine.
 	Serving []string
 	// Lost says why nothing was traced; "" if something was.
@@ -60,10 +67,12 @@ type Explanation struct {
 	Unit     string  `json:"unit"`
 	Baseline string  `json:"baseline"`
 	Target   string  `json:"target"`
-	Ratio    float64 `json:"ratio"`  // of the bundle's measured trials
-	Again    float64 `json:"again"`  // of the trials of this session that were not traced; 0 unknown
-	Way      string  `json:"way"`    // "bpf" or "ptrace"
-	Rounds   int     `json:"rounds"` // traced trials on each side
+	Ratio    float64 `json:"ratio"` // of the bundle's measured trials
+	Again    float64 `json:"again"` // of the trials of this session that were not traced; 0 unknown
+	Way      string  `json:"way"`   // "bpf" or "ptrace"
+	// Within has, by target, the way by which the work was traced in a kernel of its own.
+	Within map[string]string `json:"within,omitempty"`
+	Rounds int               `json:"rounds"` // traced trials on each side
 	// Slowdown is how many times as long the trials took that were traced, by target.
 	Slowdown map[string]float64 `json:"slowdown"`
 	// Busy is the time of the threads for a unit of work, in ns: the parts add up to it. 0 where times are not told.
@@ -76,7 +85,7 @@ type Explanation struct {
 	Waits   []Wait `json:"waits,omitempty"`
 	// Counts are context switches and page faults.
 	Counts []Count `json:"counts,omitempty"`
-	// Serving are the calls, in the target's and the baseline's name, of what serves it on this machine.
+	// Serving are the calls, in the target's and the baseline's name, of what serves it.
 	Serving []Served `json:"serving,omitempty"`
 	Stacks  []Place  `json:"stacks,omitempty"`
 	// Found are the findings in words, the most important first.
@@ -136,11 +145,13 @@ type Count struct {
 
 // Served is a call of what serves a target, for each unit of work.
 type Served struct {
-	For   string  `json:"for"` // the target
-	Name  string  `json:"name"`
-	Count float64 `json:"count"`
-	NS    float64 `json:"ns"`
-	Bytes float64 `json:"bytes"`
+	For string `json:"for"` // the target
+	// Within says that it works in the target, which has a kernel of its own; else it works on this machine.
+	Within bool    `json:"within,omitempty"`
+	Name   string  `json:"name"`
+	Count  float64 `json:"count"`
+	NS     float64 `json:"ns"`
+	Bytes  float64 `json:"bytes"`
 }
 
 // Place is where in the kernel the work slept, in ns for each unit of work.
@@ -155,9 +166,11 @@ type Place struct {
 // side is a Side summed up.
 type side struct {
 	*Side
-	sum    *trace.Trace
-	work   float64           // of the traced trials
-	rounds map[int]*oneRound // traced
+	sum     *trace.Trace      // of the work; nil: it was not seen
+	work    float64           // of the trials in sum
+	rounds  map[int]*oneRound // of these
+	outside *trace.Trace      // of what serves it on this machine, if that was traced apart from the work
+	served  float64           // the work of the trials in outside
 }
 
 type oneRound struct {
@@ -171,9 +184,9 @@ func Explain(in *Input) *Explanation {
 		Target: in.Target.Name, Ratio: in.Ratio, Way: in.Way, Slowdown: map[string]float64{}, Parts: []Part{},
 		Found: []string{}}
 	base, target := sumUp(&in.Baseline), sumUp(&in.Target)
-	e.Rounds = min(len(base.rounds), len(target.rounds))
+	e.Rounds = min(base.seen(), target.seen())
 	if e.Rounds == 0 {
-		e.Rounds = max(len(base.rounds), len(target.rounds))
+		e.Rounds = max(base.seen(), target.seen())
 	}
 	b, t := pace(&in.Baseline, false), pace(&in.Target, false)
 	if b > 0 && t > 0 {
@@ -182,6 +195,12 @@ func Explain(in *Input) *Explanation {
 	for _, s := range []*Side{&in.Baseline, &in.Target} {
 		if plain, traced := pace(s, false), pace(s, true); plain > 0 && traced > 0 {
 			e.Slowdown[s.Name] = traced / plain
+		}
+		if s.Within != "" {
+			if e.Within == nil {
+				e.Within = map[string]string{}
+			}
+			e.Within[s.Name] = s.Within
 		}
 	}
 	e.lost(in, base, target)
@@ -195,26 +214,43 @@ func Explain(in *Input) *Explanation {
 	e.serving(base)
 	e.serving(target)
 	e.find()
-	if len(e.Parts) == 0 {
-		e.servedMore(base, target)
-	}
+	e.servedMore(base, target)
 	return e
+}
+
+// seen is the number of trials in which something was seen.
+func (s *side) seen() int {
+	if n := len(s.rounds); n > 0 {
+		return n
+	}
+	return traced(s.Side)
 }
 
 func inside(s *side) bool { return s.Inside && s.sum != nil && s.work > 0 }
 
 func sumUp(s *Side) *side {
 	out := &side{Side: s, rounds: map[int]*oneRound{}}
-	var all []*trace.Trace
+	var work, outside []*trace.Trace
 	for i := range s.Trials {
-		if t := &s.Trials[i]; t.Trace != nil && t.Work > 0 && (t.Trace.Seen || !s.Inside) {
-			all = append(all, t.Trace)
+		t := &s.Trials[i]
+		if t.Work <= 0 {
+			continue
+		}
+		if t.Trace != nil && t.Trace.Seen {
+			work = append(work, t.Trace)
 			out.work += float64(t.Work)
 			out.rounds[t.Round] = &oneRound{t.Trace, float64(t.Work)}
 		}
+		if t.Outside != nil {
+			outside = append(outside, t.Outside)
+			out.served += float64(t.Work)
+		}
 	}
-	if len(all) > 0 {
-		out.sum = trace.Sum(all)
+	if len(work) > 0 {
+		out.sum = trace.Sum(work)
+	}
+	if len(outside) > 0 {
+		out.outside = trace.Sum(outside)
 	}
 	return out
 }
@@ -223,7 +259,7 @@ func sumUp(s *Side) *side {
 func pace(s *Side, traced bool) float64 {
 	var all []float64
 	for i := range s.Trials {
-		if t := &s.Trials[i]; (t.Trace != nil) == traced && t.Work > 0 && t.ElapsedNS > 0 {
+		if t := &s.Trials[i]; t.traced() == traced && t.Work > 0 && t.ElapsedNS > 0 {
 			all = append(all, float64(t.ElapsedNS)/float64(t.Work))
 		}
 	}
@@ -451,22 +487,36 @@ func placeKey(s *trace.Stack) string { return s.Call + "\n" + strings.Join(s.Fra
 const mostServed = 6
 
 func (e *Explanation) serving(s *side) {
-	if s.sum == nil || s.work <= 0 {
-		return
+	traced := false // the exits, on this machine
+	if s.outside != nil {
+		e.served(s, s.outside, s.served, false)
+		traced = s.outside.CPU.Exits > 0
 	}
-	calls := slices.Clone(s.sum.Serving)
+	if s.sum != nil {
+		e.served(s, s.sum, s.work, s.Within != "")
+		traced = traced || s.Within == "" && s.sum.CPU.Exits > 0
+	}
+	e.exits(s, traced)
+}
+
+// served tells what else a trace saw than the work.
+func (e *Explanation) served(s *side, t *trace.Trace, work float64, within bool) {
+	calls := slices.Clone(t.Serving)
 	slices.SortStableFunc(calls, func(a, b trace.Call) int {
 		return cmp.Or(cmp.Compare(timeOf(&b), timeOf(&a)), cmp.Compare(b.Count, a.Count))
 	})
 	for _, c := range calls[:min(len(calls), mostServed)] {
-		e.Serving = append(e.Serving, Served{s.Name, c.Name, float64(c.Count) / s.work, timeOf(&c) / s.work,
-			float64(c.Bytes) / s.work})
+		e.Serving = append(e.Serving, Served{s.Name, within, c.Name, float64(c.Count) / work, timeOf(&c) / work,
+			float64(c.Bytes) / work})
 	}
-	traced := s.sum.CPU.Exits
-	if traced > 0 {
-		e.Serving = append(e.Serving, Served{For: s.Name, Name: "exits of virtual processors",
-			Count: float64(traced) / s.work})
+	if n := t.CPU.Exits; n > 0 {
+		e.Serving = append(e.Serving, Served{For: s.Name, Within: within, Name: "exits of virtual processors",
+			Count: float64(n) / work})
 	}
+}
+
+// exits adds those that the hypervisor counts by kind, beside the sum that was traced.
+func (e *Explanation) exits(s *side, traced bool) {
 	by, work := map[string]float64{}, map[string]float64{}
 	for i := range s.Trials {
 		for name, n := range s.Trials[i].Exits {
@@ -476,7 +526,7 @@ func (e *Explanation) serving(s *side) {
 	for _, name := range slices.SortedFunc(maps.Keys(by), func(a, b string) int {
 		return cmp.Or(cmp.Compare(by[b], by[a]), cmp.Compare(a, b))
 	}) {
-		if work[name] > 0 && by[name] > 0 && (name != "exits" || traced <= 0) {
+		if work[name] > 0 && by[name] > 0 && (name != "exits" || !traced) {
 			e.Serving = append(e.Serving, Served{For: s.Name, Count: by[name] / work[name],
 				Name: strings.ReplaceAll(name, "_", " ") + " of virtual processors"})
 		}

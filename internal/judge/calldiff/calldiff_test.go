@@ -130,6 +130,70 @@ func TestCountsOnly(t *testing.T) {
 	}
 }
 
+// fromOutside makes what was seen of the work what was seen of its servers on this machine.
+func fromOutside(s *Side) {
+	for i := range s.Trials {
+		if t := &s.Trials[i]; t.Trace != nil {
+			t.Outside, t.Trace = t.Trace, nil
+			t.Outside.Serving, t.Outside.Work = t.Outside.Work, nil
+		}
+	}
+}
+
+// TestWithinItsOwnKernel compares work that was traced here with work that was traced in a virtual machine, beside the
+// machine itself, and two machines with each other.
+func TestWithinItsOwnKernel(t *testing.T) {
+	in := walk(5)
+	machine := func(s *Side, more int64) {
+		s.Within, s.Serving = trace.WayBPF, []string{"qemu-system-x86"}
+		for i := range s.Trials {
+			if x := s.Trials[i].Trace; x != nil {
+				x.Serving = []trace.Call{call("fsync", 2, 1e6)} // a server in it
+				x := of()
+				x.Serving = []trace.Call{call("openat", 20+more, 3e6+1e3*more), call("ppoll", 7, 1e6)}
+				x.CPU.Exits = 40
+				s.Trials[i].Outside = x
+			}
+		}
+	}
+	machine(&in.Target, 0)
+	e := Explain(in)
+	if !e.Timed || len(e.Parts) == 0 || e.Parts[0].Name != "lstat" || len(e.Lost) != 0 || e.Within["box"] != "bpf" {
+		t.Errorf("%+v", e)
+	}
+	var out strings.Builder
+	if err := Text(&out, e, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"34,000  68,000", "  traced in its own kernel, by its own clock: box by BPF\n",
+		"What serves box on this machine, for each walk\n  10.0 openat, 1.50 ms\n  3.50 ppoll, 500 µs\n" +
+			"  20.0 exits of virtual processors\nServices in box, for each walk\n  1.00 fsync, 500 µs\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the text has no %q:\n%s", want, out.String())
+		}
+	}
+	machine(&in.Target, 10)
+	machine(&in.Baseline, 0)
+	e = Explain(in)
+	const served = "what serves box on this machine makes 5.00 more openat for each walk; +5.00 µs"
+	if n := len(e.Found); n < 2 || e.Found[n-1] != served || !strings.HasPrefix(e.Found[0], "34,000 more lstat") {
+		t.Errorf("%q", e.Found)
+	}
+	// Where BPF is not allowed there, what is told is what both ways tell.
+	in.Target.Within, in.Target.Hidden = trace.WayPtrace, "bpf: not permitted"
+	for i := range in.Target.Trials {
+		if x := in.Target.Trials[i].Trace; x != nil {
+			x.Timed = false
+		}
+	}
+	e = Explain(in)
+	const lost = "box: its kernel is traced by ptrace (bpf: not permitted), which tells no times, sleeps and page " +
+		"faults"
+	if e.Timed || len(e.Lost) != 1 || e.Lost[0] != lost || !strings.Contains(e.Found[0], "of the difference in calls") {
+		t.Errorf("timed %v, lost %q, found %q", e.Timed, e.Lost, e.Found)
+	}
+}
+
 // TestUnseen holds what is said of sides that cannot be traced, and that nothing of them is taken for a zero.
 func TestUnseen(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -138,22 +202,19 @@ func TestUnseen(t *testing.T) {
 	}{
 		"a virtual machine": {func(in *Input) {
 			in.Target.Inside, in.Target.Serving = false, []string{"qemu-system-x86"}
+			in.Target.Hidden = "this agent cannot trace"
+			fromOutside(&in.Target)
 			for i := range in.Target.Trials {
-				if tr := in.Target.Trials[i].Trace; tr != nil {
-					tr.Serving, tr.Work = tr.Work, nil
+				if tr := in.Target.Trials[i].Outside; tr != nil {
 					tr.CPU.Exits = 4000
 				}
 			}
-		}, "box: its own calls are not seen, because it has a kernel of its own; traced was what serves it on this " +
-			"machine: qemu-system-x86"},
+		}, "box: its own calls are not seen, because it has a kernel of its own (this agent cannot trace); traced " +
+			"was what serves it on this machine: qemu-system-x86"},
 		"two virtual machines": {func(in *Input) {
 			for _, s := range []*Side{&in.Baseline, &in.Target} {
 				s.Inside = false
-				for i := range s.Trials {
-					if tr := s.Trials[i].Trace; tr != nil {
-						tr.Serving, tr.Work = tr.Work, nil
-					}
-				}
+				fromOutside(s)
 			}
 		}, ""},
 		"elsewhere": {func(in *Input) {

@@ -32,21 +32,28 @@ func (e *Explanation) lost(in *Input, base, target *side) {
 		e.Lost = append(e.Lost, in.Lost)
 	}
 	for _, s := range []*side{base, target} {
+		hidden := ""
+		if s.Hidden != "" {
+			hidden = " (" + s.Hidden + ")"
+		}
 		switch {
 		case s.Lost != "":
 			e.Lost = append(e.Lost, s.Name+": "+s.Lost+", so its calls are not seen")
 		case !s.Inside && len(s.Serving) > 0:
-			e.Lost = append(e.Lost, fmt.Sprintf("%s: its own calls are not seen, because it has a kernel of its own; "+
-				"traced was what serves it on this machine: %s", s.Name, strings.Join(s.Serving, ", ")))
+			e.Lost = append(e.Lost, fmt.Sprintf("%s: its own calls are not seen, because it has a kernel of its "+
+				"own%s; traced was what serves it on this machine: %s", s.Name, hidden, strings.Join(s.Serving, ", ")))
 		case s.sum == nil:
 			e.Lost = append(e.Lost, s.Name+": the timed part of its trials was not seen by the trace")
-		case s.Inside && len(s.rounds) < traced(s.Side):
+		case len(s.rounds) < traced(s.Side):
 			e.Lost = append(e.Lost, fmt.Sprintf("%s: in %d of %d trials the timed part was not seen by the trace",
 				s.Name, traced(s.Side)-len(s.rounds), traced(s.Side)))
+		case s.Within != "" && s.Within != in.Way:
+			e.Lost = append(e.Lost, fmt.Sprintf("%s: its kernel is traced by %s%s, which tells no times, sleeps "+
+				"and page faults", s.Name, wayText(s.Within), hidden))
 		}
 	}
 	for _, s := range []*side{base, target} {
-		if f := e.Slowdown[s.Name]; in.Way == "bpf" && f > slowed {
+		if f := e.Slowdown[s.Name]; in.Way == trace.WayBPF && s.Within != trace.WayPtrace && f > slowed {
 			e.Lost = append(e.Lost, fmt.Sprintf("%s: tracing made the work %.2f times as long, so calls that are "+
 				"many and short look longer than they are", s.Name, f))
 		}
@@ -55,7 +62,7 @@ func (e *Explanation) lost(in *Input, base, target *side) {
 
 func traced(s *Side) (n int) {
 	for i := range s.Trials {
-		if s.Trials[i].Trace != nil {
+		if s.Trials[i].traced() {
 			n++
 		}
 	}
@@ -130,10 +137,10 @@ func (e *Explanation) sentence(p *Part) string {
 	return strings.Join(parts, "; ")
 }
 
-// servedMore says what serves the target does otherwise than what serves the baseline, where the calls of the work
-// itself are not seen.
+// servedMore says what serves the target on this machine does otherwise than what serves the baseline, where they have
+// kernels of their own.
 func (e *Explanation) servedMore(base, target *side) {
-	if base.sum == nil || target.sum == nil || len(base.sum.Serving) == 0 || len(target.sum.Serving) == 0 {
+	if base.outside == nil || target.outside == nil {
 		return
 	}
 	type served struct {
@@ -142,13 +149,13 @@ func (e *Explanation) servedMore(base, target *side) {
 	}
 	by := map[string]*served{}
 	add := func(s *side, sign float64) {
-		for i := range s.sum.Serving {
-			c := &s.sum.Serving[i]
+		for i := range s.outside.Serving {
+			c := &s.outside.Serving[i]
 			if by[c.Name] == nil {
 				by[c.Name] = &served{name: c.Name}
 			}
-			by[c.Name].more += sign * float64(c.Count) / s.work
-			by[c.Name].ns += sign * timeOf(c) / s.work
+			by[c.Name].more += sign * float64(c.Count) / s.served
+			by[c.Name].ns += sign * timeOf(c) / s.served
 		}
 	}
 	add(base, -1)
@@ -221,6 +228,9 @@ func Text(w io.Writer, e *Explanation, o Options) error {
 		}
 	}
 	t.say("  ", how)
+	if line := withinText(e); line != "" {
+		t.say("  ", line)
+	}
 	for _, f := range e.Found {
 		t.say("* ", f)
 	}
@@ -233,6 +243,20 @@ func Text(w io.Writer, e *Explanation, o Options) error {
 	}
 	_, err := io.WriteString(w, t.out.String())
 	return err
+}
+
+// withinText says which sides were traced in a kernel of their own.
+func withinText(e *Explanation) string {
+	var parts []string
+	for _, name := range []string{e.Baseline, e.Target} {
+		if way := e.Within[name]; way != "" {
+			parts = append(parts, name+" by "+wayText(way))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "traced in its own kernel, by its own clock: " + strings.Join(parts, ", ")
 }
 
 func wayText(way string) string {
@@ -355,9 +379,13 @@ func (t *text) rest(e *Explanation) {
 	}
 	said := ""
 	for _, s := range e.Serving {
-		if s.For != said {
-			said = s.For
-			t.say("", fmt.Sprintf("What serves %s on this machine, for each %s", s.For, e.Unit))
+		head := fmt.Sprintf("What serves %s on this machine, for each %s", s.For, e.Unit)
+		if s.Within {
+			head = fmt.Sprintf("Services in %s, for each %s", s.For, e.Unit)
+		}
+		if head != said {
+			said = head
+			t.say("", head)
 		}
 		line := fmt.Sprintf("%s %s", unit.Number(s.Count), s.Name)
 		if s.NS > 0 {

@@ -38,7 +38,9 @@ type AgainTrial struct {
 	Round  int // from 1
 	Target string
 	Record record.Trial
-	Trace  *trace.Trace // nil: it was not traced, or cannot be
+	// Trace is what its own processes did, and Outside what served it on this machine, where its processes have a
+	// kernel of their own. Both are nil if it was not traced, or cannot be.
+	Trace, Outside *trace.Trace
 	// Sampled says that it was done for Profile only, which is nil if it could not be sampled.
 	Sampled bool
 	Profile *perf.Profile
@@ -50,8 +52,10 @@ type AgainResult struct {
 	// Serving are, by target, the names of the processes of this machine that served it while it was traced.
 	Serving map[string][]string
 	// Inside tells of each target whether the processes that do its trials are on this machine, where they can be
-	// traced.
-	Inside map[string]bool
+	// traced. Where they are not, Within says by which way they were traced in their own kernel, and Hidden why they
+	// could not be, or why not by the way that this machine is traced by.
+	Inside         map[string]bool
+	Within, Hidden map[string]string
 	// Lost has, by target, why it could not be traced at all.
 	Lost map[string]string
 	// Unsampled has, by target, why trials could not be sampled.
@@ -80,9 +84,9 @@ func RunAgain(ctx context.Context, c Config, a Again) (res *AgainResult, err err
 	if err := r.calibrator.freeze(ctx, w); err != nil {
 		return nil, err
 	}
-	x := &again{Again: a, runner: r, w: w, run: c.Header.ID, agents: map[string]int{}, res: &AgainResult{
-		Serving: map[string][]string{}, Inside: map[string]bool{}, Lost: map[string]string{},
-		Unsampled: map[string]string{}}}
+	x := &again{Again: a, runner: r, w: w, run: c.Header.ID, agents: map[string]int{}, within: map[Agent]*guest{},
+		res: &AgainResult{Serving: map[string][]string{}, Inside: map[string]bool{}, Within: map[string]string{},
+			Hidden: map[string]string{}, Lost: map[string]string{}, Unsampled: map[string]string{}}}
 	return x.res, x.carryOut(ctx)
 }
 
@@ -100,6 +104,7 @@ type again struct {
 	w      *plan.Workload
 	run    string
 	agents map[string]int // by target; 0 unless it is on this machine
+	within map[Agent]*guest
 	res    *AgainResult
 }
 
@@ -149,6 +154,10 @@ func (x *again) find(ctx context.Context, target string) error {
 		return fmt.Errorf("%s in %s: %w", x.w.Label, target, t.Error)
 	}
 	x.agents[target], x.res.Inside[target] = pid, pid > 0
+	if pid == 0 {
+		g := x.guestOf(ctx, target)
+		x.res.Within[target], x.res.Hidden[target] = g.way, g.why
+	}
 	for _, p := range x.serving(target) {
 		if name := proc.Name(p); name != "" && !slices.Contains(x.res.Serving[target], name) {
 			x.res.Serving[target] = append(x.res.Serving[target], name)
@@ -231,30 +240,18 @@ func (x *again) once(ctx context.Context, round int, target string, traced bool)
 		roots.Services = proc.Family(roots.Agent)[1:]
 	}
 	marked := roots.Agent > 0
-	if traced && !marked && (x.Tracer.Way != tracing.BPF || len(roots.Serving) == 0) {
+	here := marked || x.Tracer.Way == tracing.BPF && len(roots.Serving) > 0
+	within := x.guest(target)
+	if !traced {
+		here, within = false, nil
+	} else if !here && within == nil {
 		x.res.Lost[target] = "the processes that work there are not on this machine"
+		if why := x.res.Hidden[target]; why != "" {
+			x.res.Lost[target] += ", and cannot be traced there: " + why
+		}
 		return nil
 	}
-	var marks error
-	if traced {
-		if err := x.Tracer.Start(roots, marked); err != nil {
-			return fmt.Errorf("trace %s in %s: %w", x.w.Label, target, err)
-		}
-		if !marked {
-			x.trials.mark = func(begins bool) { marks = errors.Join(marks, x.Tracer.Mark(begins)) }
-		}
-	}
-	t, err := x.trial(ctx, target)
-	x.trials.mark = nil
-	if traced {
-		seen, stopped := x.Tracer.Stop()
-		if err == nil && t.Error == nil {
-			if err = errors.Join(stopped, marks); err != nil {
-				err = fmt.Errorf("trace %s in %s: %w", x.w.Label, target, err)
-			}
-		}
-		a.Trace = seen
-	}
+	t, err := x.whileTraced(ctx, target, here, within, roots, &a)
 	if err != nil {
 		return err
 	}
@@ -263,4 +260,47 @@ func (x *again) once(ctx context.Context, round int, target string, traced bool)
 	}
 	x.res.Trials = append(x.res.Trials, a)
 	return nil
+}
+
+// whileTraced does a trial that is traced from this machine, within its own kernel, both, or not at all, and puts the
+// traces into a.
+func (x *again) whileTraced(ctx context.Context, target string, here bool, within *guest, roots trace.Roots,
+	a *AgainTrial) (t *record.Trial, err error) {
+	failed := func(err error) error { return fmt.Errorf("trace %s in %s: %w", x.w.Label, target, err) }
+	if within != nil {
+		if err := within.start(ctx); err != nil {
+			return nil, failed(err)
+		}
+	}
+	var marks error
+	marked := roots.Agent > 0
+	if here {
+		if err := x.Tracer.Start(roots, marked); err != nil {
+			return nil, failed(err)
+		}
+		if !marked {
+			x.trials.mark = func(begins bool) { marks = errors.Join(marks, x.Tracer.Mark(begins)) }
+		}
+	}
+	t, err = x.trial(ctx, target)
+	x.trials.mark = nil
+	var lost error
+	if here {
+		seen, stopped := x.Tracer.Stop()
+		lost = errors.Join(stopped, marks)
+		if marked {
+			a.Trace = seen
+		} else {
+			a.Outside = seen
+		}
+	}
+	if within != nil && err == nil && t.Error == nil {
+		var stopped error
+		a.Trace, stopped = within.stop(ctx)
+		lost = errors.Join(lost, stopped)
+	}
+	if err == nil && t.Error == nil && lost != nil {
+		err = failed(lost)
+	}
+	return t, err
 }
