@@ -84,6 +84,22 @@ func TestPartsAddUp(t *testing.T) {
 	}
 }
 
+// TestAFewMoreCallsExplainNothing holds that a call that takes longer is not called one that is made more often because
+// of a few at the begin of each trial.
+func TestAFewMoreCallsExplainNothing(t *testing.T) {
+	in := walk(5)
+	for i := range in.Target.Trials {
+		if x := in.Target.Trials[i].Trace; x != nil {
+			x.Work[2].Count, x.Work[2].Errnos = 70_000, nil
+		}
+	}
+	const want = "lstat: +41.0 ms for each walk, 95 % of the difference; 35,000 calls instead of 34,000, of 2.14 µs " +
+		"each instead of 1.00 µs"
+	if e := Explain(in); !strings.HasPrefix(e.Found[0], want) {
+		t.Errorf("found %q\nwant  %q", e.Found[0], want)
+	}
+}
+
 func TestChanceIsNotShown(t *testing.T) {
 	in := walk(5)
 	in.Target.Trials[4].Trace.Work[1].NS = 0 // in one round the other way round

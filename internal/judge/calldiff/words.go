@@ -18,6 +18,9 @@ const (
 	matters = 0.05
 	// alike is how far two figures may be apart, as a share, to count as the same.
 	alike = 0.01
+	// aFew is how far two numbers of calls may be apart, as a share, if the calls differ in their time: a few at the
+	// begin of each trial explain nothing.
+	aFew = 0.1
 	// littleTime is the share of the time below which there is no difference to divide. Of calls it is alike.
 	littleTime = 0.03
 	// mostFound bounds the findings.
@@ -109,13 +112,16 @@ func (e *Explanation) sentence(p *Part) string {
 		return fmt.Sprintf("%s: %s for each %s, %s", p.Name, signedTime(p.Extra), e.Unit, share)
 	}
 	more := p.More()
-	same := math.Abs(more) <= alike*max(p.Base.Count, p.Target.Count)
+	most := max(p.Base.Count, p.Target.Count)
 	var parts []string
-	switch {
-	case same:
+	switch each := fmt.Sprintf("of %s each instead of %s", unit.Format(p.Target.NS/p.Target.Count, "ns"),
+		unit.Format(p.Base.NS/p.Base.Count, "ns")); {
+	case math.Abs(more) <= alike*most:
 		parts = append(parts, fmt.Sprintf("%s: %s for each %s, %s", p.Name, signedTime(p.Extra), e.Unit, share),
-			fmt.Sprintf("as many calls (%s), of %s each instead of %s", unit.Number(p.Target.Count),
-				unit.Format(p.Target.NS/p.Target.Count, "ns"), unit.Format(p.Base.NS/p.Base.Count, "ns")))
+			fmt.Sprintf("as many calls (%s), %s", unit.Number(p.Target.Count), each))
+	case e.Timed && math.Abs(more) <= aFew*most && p.Base.Count > 0 && p.Target.Count > 0:
+		parts = append(parts, fmt.Sprintf("%s: %s for each %s, %s", p.Name, signedTime(p.Extra), e.Unit, share),
+			fmt.Sprintf("%s calls instead of %s, %s", unit.Number(p.Target.Count), unit.Number(p.Base.Count), each))
 	default:
 		word := "more"
 		if more < 0 {
