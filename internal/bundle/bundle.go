@@ -5,6 +5,7 @@
 //	environments.json  what was known of each environment, each time it was opened
 //	trials.ndjson      one trial a line, in the order they ran; only ever appended to
 //	console/           evidence: consoles and output of what failed
+//	traced/            flame graphs of trials that were traced after the run; no figure is made of them
 //
 // It is opinionated about trust. A trial is a whole line, on disk before the next trial starts; a line cut short by a
 // crash is never guessed at. Each line carries a digest over itself and the line before it, so that an edit anywhere in
@@ -71,6 +72,7 @@ type Manifest struct {
 	Trials  int       `json:"trials,omitempty"` // lines of trials.ndjson, when the run has ended
 	Head    string    `json:"head,omitempty"`   // chain digest of the last of them
 	Files   []File    `json:"files,omitempty"`  // every file but this one, when the run has ended
+	Traced  []File    `json:"traced,omitempty"` // flame graphs that were kept after it, which Files has not
 	// Redacted counts what was replaced before the bundle was shared, by what it was: "host names", "user names", ...
 	// Empty for a bundle as it was measured; then the chain of trials is the one that the run wrote.
 	Redacted map[string]int `json:"redacted,omitempty"`

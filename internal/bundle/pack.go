@@ -155,7 +155,11 @@ func writeArchive(w io.Writer, root *os.Root, m *Manifest) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range append(names, evidence...) {
+	names = append(names, evidence...)
+	for _, f := range m.Traced {
+		names = append(names, f.Path)
+	}
+	for _, name := range names {
 		if err := addFile(t, z, root, name, m); err != nil {
 			return err
 		}

@@ -109,6 +109,9 @@ func (r *rewriting) run() error {
 	if err := r.evidence(names); err != nil {
 		return err
 	}
+	if err := r.traced(&w.manifest); err != nil {
+		return err
+	}
 	w.manifest.Redacted = r.editor.Counts()
 	if len(w.manifest.Redacted) == 0 {
 		w.manifest.Redacted = map[string]int{"nothing found": 0}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 
 	"github.com/klauspost/compress/zstd"
@@ -167,7 +168,7 @@ func (x *extraction) file(h *tar.Header, r io.Reader) error {
 	switch {
 	case h.Typeflag != tar.TypeReg:
 		return fmt.Errorf("%w: only plain files are unpacked, no folders, links or devices", ErrNotArchive)
-	case h.Name != ManifestFile && !validPath(h.Name):
+	case h.Name != ManifestFile && !validPath(h.Name) && !validTraced(h.Name):
 		return fmt.Errorf("%w: a bundle has no such file", ErrNotArchive)
 	case x.seen[h.Name]:
 		return fmt.Errorf("%w: it is in the archive twice", ErrNotArchive)
@@ -210,12 +211,15 @@ func sizeLimit(name string) int64 {
 	case TrialsFile:
 		return maxArchive
 	}
+	if validTraced(name) {
+		return maxTraced
+	}
 	return maxEvidence
 }
 
 func (x *extraction) write(h *tar.Header, r io.Reader) error {
-	if filepath.Dir(h.Name) == EvidenceDir {
-		if err := x.root.Mkdir(EvidenceDir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+	if dir := path.Dir(h.Name); dir != "." { // one of the two that a bundle has
+		if err := x.root.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 	}

@@ -77,6 +77,7 @@ func Verify(dir string) (*Report, error) {
 	}
 	r.environments(root)
 	r.trials(root, b)
+	r.traced(root, m)
 	if m.State == Running {
 		if len(m.Files) > 0 {
 			r.add(ManifestFile, 0, "the run has not ended, but there are digests")

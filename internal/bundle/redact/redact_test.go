@@ -116,6 +116,12 @@ func secretBundle(t *testing.T) string {
 	if err := w.Finish(bundle.Finished, 3); err != nil {
 		t.Fatal(err)
 	}
+	f := &record.Flame{Workload: p.Workloads[0].Label, Target: "lab7", Baseline: "host", Unit: "run", Rounds: 1,
+		Frames: []record.FlameFrame{{Name: "all", NS: 2, BaseNS: 1}, {Depth: 1, Name: "moonshot boot", NS: 1},
+			{Depth: 1, Name: "memcpy@GLIBC", NS: 1}}}
+	if _, err := bundle.Keep(dir, f); err != nil {
+		t.Fatal(err)
+	}
 	return dir
 }
 
@@ -158,6 +164,11 @@ func TestRedact(t *testing.T) {
 	other := b.Plan.Targets[1].Name
 	if trials[1].Target != other || b.Environments[1].Name != other || b.Plan.Workloads[0].Work[other] != 50 {
 		t.Errorf("target %q, environment %q, plan %q", trials[1].Target, b.Environments[1].Name, other)
+	}
+	kept, err := b.Flames()
+	if err != nil || len(kept) != 1 || kept[0].Target != other || kept[0].Workload != b.Plan.Workloads[0].Label ||
+		kept[0].Frames[0].NS != 2 {
+		t.Errorf("%v, graphs %+v", err, kept)
 	}
 	if trials[1].Metrics["eps"] != 1.5 || trials[0].Checks["n"] != "1228" {
 		t.Errorf("figures changed: %+v", trials)
