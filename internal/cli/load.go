@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -19,8 +20,9 @@ type loaded struct {
 	name   string // as the user calls it
 	trials []record.Trial
 	result *verdict.Result // computed from the raw trials
+	flames []record.Flame  // of trials that were traced after the run
 	packed error           // what is wrong with the archive; what could be read of it is used
-	damage error           // what is wrong with the trials; what could be read of them is used
+	damage error           // what is wrong with the trials and graphs; what could be read of them is used
 	kinds  func(name string) (*workload.Kind, bool)
 }
 
@@ -42,6 +44,8 @@ func (a *app) read(in opened, name string) (*loaded, error) {
 	}
 	l := &loaded{Bundle: b, name: name, packed: in.damage, kinds: a.kind}
 	l.trials, l.damage = b.Load()
+	flames, err := b.Flames()
+	l.flames, l.damage = flames, errors.Join(l.damage, err)
 	m := &b.Manifest
 	l.result = verdict.Evaluate(verdict.Input{
 		Plan: b.Plan, Environments: b.Environments, Trials: l.trials, Kinds: a.kind,

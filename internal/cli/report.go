@@ -93,7 +93,7 @@ in it as by "tare bundle pack --redact". Read it before you post it; --redact-wo
 			}
 			m := report.NewModel(shown.result)
 			m.Trials, m.Plan, m.FailIf = shown.trials, shown.Plan, outcomes
-			m.Normal, m.Worth = costs.table, costs.worth
+			m.Normal, m.Worth, m.Flames = costs.table, costs.worth, shown.flames
 			m.Redacted = len(shown.Manifest.Redacted) > 0
 			m.Bundle = shownName(args[0], cmd.flags.format, cmd.flags.out, m.Redacted)
 			if f.Redacted { // its readers do not have the bundle

@@ -9,12 +9,14 @@ import (
 	"io"
 	"maps"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"tare/internal/bundle"
 	"tare/internal/judge/calldiff"
 	"tare/internal/judge/verdict"
 	"tare/internal/measure/workload"
@@ -38,6 +40,7 @@ type whyCommand struct {
 	by           string
 	format, file string
 	flame        string
+	keep         bool
 	all, quiet   bool
 }
 
@@ -54,16 +57,18 @@ system calls (how many, how long, how many bytes, which errors), page faults, wa
 each unit of work.
 
 CELL is TARGET,WORKLOAD as the report has them; one of the two is enough. Without it, it is the cell with the largest
-difference that was shown. The work is the bundle's, and nothing is written to the bundle.
+difference that was shown. The work is the bundle's. Nothing is written to the bundle without --keep.
 
 Tracing is by programs in the kernel (BPF; root), else by stopping the work at each call (ptrace), which tells no times.
 In a virtual machine, and on a machine reached by ssh, an agent with a tracer in it traces the work in its own kernel;
 what serves it on this machine is told beside it. Linux only.
 
---flame has further trials sampled by perf, which must be installed, and draws where both sides spend their time on
-processors: a differential flame graph.
+--flame and --keep have further trials sampled by perf, which must be installed, and show where both sides spend their
+time on processors: a differential flame graph. --flame writes it to a file. --keep keeps it in the bundle, apart from
+what the run measured: "tare report out -o page.html" has it with the cell.
 
     tare why out
+    tare why out box --keep
     tare why out box
     tare why out 'box,fs.randread size=64MiB' --rounds 9`,
 		Args: cobra.RangeArgs(1, 2),
@@ -78,6 +83,8 @@ processors: a differential flame graph.
 	fl.StringVarP(&cmd.file, "out", "o", "", "write to this file; - is standard output [-]")
 	fl.StringVar(&cmd.flame, "flame", "",
 		"also write a differential flame graph to this file, as SVG; by perf, where it is installed")
+	fl.BoolVar(&cmd.keep, "keep", false,
+		"keep a differential flame graph in the bundle, for the page of its report; by perf, where it is installed")
 	fl.BoolVar(&cmd.all, "all", false, "show every call, not only those that differ most")
 	fl.BoolVarP(&cmd.quiet, "quiet", "q", false, "no progress; only the result")
 	return c
@@ -92,6 +99,9 @@ func (cmd *whyCommand) why(ctx context.Context, args []string) error {
 	case cmd.format != "text" && cmd.format != "json":
 		return usagef("--format is text or json, not %q%s", cmd.format,
 			suggest.DidYouMean(cmd.format, []string{"text", "json"}))
+	}
+	if err := cmd.canKeep(args[0]); err != nil {
+		return err
 	}
 	b, err := cmd.load(args[0])
 	if err != nil {
@@ -113,9 +123,9 @@ func (cmd *whyCommand) why(ctx context.Context, args []string) error {
 		return err
 	}
 	var sampler *perf.Recorder
-	if cmd.flame != "" {
+	if flag := cmd.sampling(); flag != "" {
 		if sampler, err = perf.Open(ctx); err != nil {
-			return usageError{fmt.Errorf("--flame: %w", err)}
+			return usageError{fmt.Errorf("%s: %w", flag, err)}
 		}
 		defer sampler.Close()
 	}
@@ -138,14 +148,37 @@ func (cmd *whyCommand) why(ctx context.Context, args []string) error {
 	case err != nil:
 		return err
 	}
-	if err := cmd.tellWhy(calldiff.Explain(in)); err != nil || cmd.flame == "" {
+	if err := cmd.tellWhy(calldiff.Explain(in)); err != nil || sampler == nil {
 		return err
 	}
-	return cmd.draw(in, res)
+	return cmd.draw(in, res, args[0])
 }
 
-// draw writes the flame graph.
-func (cmd *whyCommand) draw(in *calldiff.Input, res *schedule.AgainResult) error {
+// sampling is the flag that asks for samples; "" if none does.
+func (cmd *whyCommand) sampling() string {
+	switch {
+	case cmd.flame != "":
+		return "--flame"
+	case cmd.keep:
+		return "--keep"
+	}
+	return ""
+}
+
+// canKeep says why a bundle takes no flame graph, before minutes are spent on one.
+func (cmd *whyCommand) canKeep(name string) error {
+	if !cmd.keep {
+		return nil
+	}
+	if info, err := os.Stat(name); err == nil && !info.IsDir() {
+		return usagef("--keep writes to the folder of a bundle, and %s is a packed one: unpack it with `tare bundle "+
+			"unpack`, or draw the graph with --flame FILE", name)
+	}
+	return bundle.Keeps(name)
+}
+
+// draw writes the flame graph to its file and to the bundle.
+func (cmd *whyCommand) draw(in *calldiff.Input, res *schedule.AgainResult, name string) error {
 	for _, target := range []string{in.Baseline.Name, in.Target.Name} {
 		if why := res.Unsampled[target]; why != "" {
 			return fmt.Errorf("there is no flame graph, because %s could not be sampled: %s", target,
@@ -154,17 +187,42 @@ func (cmd *whyCommand) draw(in *calldiff.Input, res *schedule.AgainResult) error
 	}
 	p := &flame.Picture{Title: fmt.Sprintf("%s in %s against %s", in.Workload, in.Target.Name, in.Baseline.Name),
 		Unit: in.Unit, Base: sampledSide(res, in.Baseline.Name), Side: sampledSide(res, in.Target.Name)}
-	switch err := writeWhole(cmd.flame, func(w io.Writer) error { return flame.SVG(w, p) }); {
+	kept, err := flame.Graph(p)
+	switch {
 	case errors.Is(err, flame.ErrNothing):
 		return errors.New("there is no flame graph, because a side was hardly on a processor: perf took no sample " +
 			"of it")
 	case err != nil:
 		return err
 	}
-	if !cmd.quiet {
-		fmt.Fprintf(cmd.err, "flame      %s\n", printableLine(cmd.flame))
+	if cmd.flame != "" {
+		if err := writeWhole(cmd.flame, func(w io.Writer) error { return flame.SVG(w, p) }); err != nil {
+			return err
+		}
+		cmd.note("flame      %s\n", cmd.flame)
 	}
+	if !cmd.keep {
+		return nil
+	}
+	kept.Workload, kept.Made = in.Workload, time.Now().UTC().Truncate(time.Second)
+	path, err := bundle.Keep(name, kept)
+	if err != nil {
+		return err
+	}
+	cmd.note("kept       %s; its page has it: tare report %s -o page.html\n", path, quoteArg(name))
 	return nil
+}
+
+// note says something besides the result.
+func (cmd *whyCommand) note(format string, words ...string) {
+	if cmd.quiet {
+		return
+	}
+	args := make([]any, len(words))
+	for i, w := range words {
+		args[i] = printableLine(w)
+	}
+	fmt.Fprintf(cmd.err, format, args...)
 }
 
 // sampledSide are the trials of a target that were sampled.

@@ -5,8 +5,8 @@
 import { append, h, replace, s, table, type Child, type Grid } from "./dom";
 import { savePNG, saveSVG, type Caption } from "./save";
 
-/** A value of a chart that can be pointed at, in the drawing's pixels. */
-export interface Spot { x: number; y: number; text: string }
+/** A value of a chart that can be pointed at, in the drawing's pixels: near its point, or anywhere in its box. */
+export interface Spot { x: number; y: number; text: string; box?: { x: number; y: number; width: number; height: number } }
 export interface Drawing { svg: SVGSVGElement; spots: Spot[] }
 
 export interface ChartSpec {
@@ -138,6 +138,10 @@ function explore(stage: HTMLElement, live: HTMLElement, d: Drawing, title: strin
     let best = -1;
     let distance = 40 ** 2;
     spots.forEach((p, i) => {
+      if (p.box) {
+        if (x >= p.box.x && x < p.box.x + p.box.width && y >= p.box.y && y < p.box.y + p.box.height) best = i;
+        return;
+      }
       const dd = (p.x - x) ** 2 + (p.y - y) ** 2;
       if (dd < distance) { distance = dd; best = i; }
     });

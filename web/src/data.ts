@@ -1,8 +1,8 @@
 /** What the program puts into the page: the report, whose types report.ts has, and the trials in columns. */
 
-import type { Cell as ReportCell, Normal, Report, Worth } from "./report";
+import type { Cell as ReportCell, Flame, Normal, Report, Worth } from "./report";
 
-export type { Cost, Density, DensityStep, Difference, Disk, Facts, Family, Finding, Group, Grouped, Money, Normal, Part, Product, Returned, Saving, Span, Target, Why, Worth } from "./report";
+export type { Cost, Density, DensityStep, Difference, Disk, Facts, Family, Finding, Flame, Frame, Group, Grouped, Money, Normal, Part, Product, Returned, Saving, Span, Target, Why, Worth } from "./report";
 
 /** A cell of the report, or one that the page made. */
 export interface Cell extends ReportCell {
@@ -15,7 +15,7 @@ export interface Data {
   format: number; result: Report; bundle: string; plan: string; seed: string; question?: string; started?: string;
   workloads: PlanWorkload[]; looks?: number[]; precision?: number; trial_seconds?: number;
   gates?: { expr: string; state: "no" | "unknown" | "holds"; text: string }[];
-  normal?: Normal; worth?: Worth;
+  flames?: Flame[]; normal?: Normal; worth?: Worth;
 }
 
 /** Marks of a trial, as bits. */

@@ -2,6 +2,7 @@
 import * as Plot from "@observablehq/plot";
 import { chart } from "./chart";
 import { h, s, table, ticked, type Child } from "./dom";
+import { flames } from "./flame";
 import { deviation, interval, list as join, plural, quantity, ratio, unitTicks } from "./format";
 import { Mark, seriesOf, targetName, type Cell, type Series } from "./data";
 import { key, keyItem, logAxis, place, plot, scales } from "./plot";
@@ -77,6 +78,7 @@ function detail(m: Model, label: string, cells: Cell[]): HTMLElement[] {
   out.push(place);
   const why = whyOf(m, label);
   if (why) out.push(why);
+  out.push(...flames(m, label));
   if (latency) out.push(latency);
   const shown = cells.filter((c) => m.state.targets.has(c.target));
   out.push(figuresOf(m, label, shown.filter((c) => tried(c) && !m.target(c.target)?.error)));

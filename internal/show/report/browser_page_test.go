@@ -33,7 +33,8 @@ func TestPageInBrowser(t *testing.T) {
 		name string
 		test func(*testing.T, *chromium.Tab)
 	}{{"charts", testCharts}, {"filters", testFilters}, {"baseline", testBaseline}, {"keyboard", testKeyboard},
-		{"costs", testCosts}, {"groups", testGroups}, {"why", testWhy}, {"disks", testDisks},
+		{"costs", testCosts}, {"groups", testGroups}, {"why", testWhy}, {"flame", testFlame},
+		{"disks", testDisks},
 		{"flushes", testFlushes}, {"hover", testHover}, {"saving", testSaving},
 		{"policy", func(t *testing.T, _ *chromium.Tab) { testPolicy(t, c, file) }}} {
 		t.Run(part.name, func(sub *testing.T) {
@@ -213,7 +214,7 @@ func testKeyboard(t *testing.T, p *chromium.Tab) {
 	chromium.Eval[any](p,
 		`document.querySelector('[data-workload="cpu.prime"] figure').scrollIntoView({behavior: "instant"})`)
 	p.Until("its charts are drawn",
-		`document.querySelectorAll('[data-workload="cpu.prime"] figure svg.chart').length === 2`)
+		`document.querySelectorAll('[data-workload="cpu.prime"] .pair figure svg.chart').length === 2`)
 	chromium.Eval[any](p, `document.querySelector('[data-workload="cpu.prime"] figure svg.chart').focus()`)
 	p.Press("ArrowRight")
 	p.Until("a value is read",

@@ -147,6 +147,63 @@ func testWhy(t *testing.T, p *chromium.Tab) {
 	p.Shoot("why", false)
 }
 
+// testFlame holds that a flame graph has both sides on one scale, marks what differs, cuts names instead of letting
+// them out of their boxes, and says that it is of traced trials.
+func testFlame(t *testing.T, p *chromium.Tab) {
+	const figure = `[data-workload="cpu.prime"] figure.flame`
+	chromium.Eval[any](p, `document.querySelector('[data-workload="cpu.prime"]').open = true`)
+	p.Until("the workload is opened", `!!document.querySelector('`+figure+`')`)
+	drawn(p, figure)
+	boxes := chromium.Eval[[]float64](p, `[...document.querySelectorAll('`+figure+
+		` svg.chart g rect')].map(r => Number(r.getAttribute("width")))`)
+	// In vm all eight, in host all but idle, which is no pixel there.
+	if len(boxes) < 14 || len(boxes) > 16 || math.Abs(boxes[0]/boxes[8]-2) > 0.001 &&
+		math.Abs(boxes[0]/boxes[7]-2) > 0.001 {
+		t.Errorf("boxes of %v", boxes)
+	}
+	shown := chromium.Eval[string](p, `[...document.querySelectorAll('`+figure+
+		` svg.chart text')].map(e => e.textContent).join("\n")`)
+	for _, want := range []string{"vm (what serves it on the controller's machine): 200 µs for each event",
+		"host: 100 µs for each event", "walk +60.0 µs", "walk −60.0 µs", "lookup<layer>", "sort\n"} {
+		if !strings.Contains(shown, want) {
+			t.Errorf("the graph does not say %q:\n%s", want, shown)
+		}
+	}
+	if out := chromium.Eval[string](p, `[...document.querySelectorAll('`+figure+
+		` svg.chart g')].filter(g => g.querySelector("text")?.getBoundingClientRect().right > g.querySelector("rect").getBoundingClientRect().right + 1).map(g => g.textContent).join("\n")`); out != "" {
+		t.Errorf("out of its box: %s", out)
+	}
+	all := text(p, figure+` , [data-workload="cpu.prime"] .traced > .note`)
+	for _, want := range []string{"5 trials of each that were traced after the run: no figure of this report",
+		"+ more time than in the other", "3 more functions of at most 12 ns each are left out"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("%q is not in: %s", want, all)
+		}
+	}
+	chromium.Eval[any](p, `document.querySelector('`+figure+` svg.chart').focus()`)
+	p.Press("Home")
+	p.Press("ArrowRight")
+	if tip := text(p, figure+` .tip`); !strings.Contains(tip, "150 µs in vm, 90.0 µs in host for each event") {
+		t.Errorf("the second function says %q", tip)
+	}
+	chromium.Eval[any](p, `document.querySelector('`+figure+` details.behind').open = true`)
+	p.Until("the table is there", `!!document.querySelector('`+figure+` details.behind tbody')`)
+	if rows := text(p, figure+` details.behind tbody tr`); !strings.Contains(rows, "sys_stat ← walk ← main") ||
+		strings.Count(rows, "\n") != 6 {
+		t.Errorf("the table:\n%s", rows)
+	}
+	chromium.Eval[any](p, `document.querySelector('`+figure+` details.behind').open = false`)
+	_, saved := saveAs(t, p, "flame-cpu.prime", "SVG")
+	standsAlone(t, "flame-cpu.prime", saved)
+	for _, theme := range []string{"light", "dark"} {
+		chromium.Eval[any](p, `document.documentElement.dataset.theme = "`+theme+`"`)
+		chromium.Eval[any](p,
+			`document.querySelector('`+figure+`').scrollIntoView({behavior: "instant", block: "center"})`)
+		p.Shoot("flame-"+theme, false)
+	}
+	chromium.Eval[any](p, `delete document.documentElement.dataset.theme`)
+}
+
 // testDisks holds that the picture of a disk shows every kind of cell in its proportion, and its jumps.
 func testDisks(t *testing.T, p *chromium.Tab) {
 	chromium.Eval[any](p, `document.querySelector("#disks figure").scrollIntoView({behavior: "instant"})`)
@@ -210,7 +267,8 @@ func testFlushes(t *testing.T, p *chromium.Tab) {
 // testHover moves the pointer over values of charts and reads what they say.
 func testHover(t *testing.T, p *chromium.Tab) {
 	for chart, want := range map[string]string{"forest-cpu": "cpu.prime", "heat-fs.matrix": "records",
-		"curve-fs.randread": "KiB", "cost-fs.": "the model says", "disk-vm": "of the disk"} {
+		"curve-fs.randread": "KiB", "cost-fs.": "the model says", "disk-vm": "of the disk",
+		"flame-cpu.prime": "200 µs in vm"} {
 		drawn(p, `figure[data-chart^="`+chart+`"]`)
 		shown := false
 		// Charts near it that are drawn a moment later may move it away from under the pointer.
@@ -285,7 +343,7 @@ func TestJSONSections(t *testing.T) {
 	}
 	validate(t, reportSchema(t), b.Bytes())
 	for _, want := range []string{`"normal": {`, `"worth": {`, `"terms": [`, `"break_even_day": "`, `"disks": [`,
-		`"place": [`, `"writes": true`, `"tests": [`} {
+		`"place": [`, `"frames": [`, `"writes": true`, `"tests": [`} {
 		if !bytes.Contains(b.Bytes(), []byte(want)) {
 			t.Errorf("%s is not in the JSON report", want)
 		}

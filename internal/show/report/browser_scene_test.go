@@ -144,6 +144,7 @@ func pageModel() *Model {
 	}
 	m := NewModel(r)
 	m.Trials, m.Plan, m.Bundle = kept.Trials, kept.Plan, "tare-20261121-0731"
+	m.Flames = []record.Flame{*pageFlame()}
 	m.Normal, m.Worth = paidFor(r, kept.Plan, "net.latency")
 	// As if the use had been told as a rate of two connections.
 	w := &m.Worth.Answers[0]
@@ -173,6 +174,21 @@ func paidFor(r *verdict.Result, p *plan.Plan, use string) (*costper.Table, *cost
 		panic(err)
 	}
 	return table, costper.NewAnswers(asked, found)
+}
+
+// pageFlame is a flame graph of vm: a lookup takes most of what it takes more, and what serves it was sampled.
+func pageFlame() *record.Flame {
+	return &record.Flame{Workload: "cpu.prime", Target: "vm", Baseline: "host", Unit: "event", Rounds: 5,
+		Made: time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC), BaselineInside: true, LeftOut: 3, LeftOutNS: 12,
+		Frames: []record.FlameFrame{{Name: "all", NS: 200_000, BaseNS: 100_000},
+			{Depth: 1, Name: "main", NS: 150_000, BaseNS: 90_000, Shown: true},
+			{Depth: 2, Name: "walk", NS: 120_000, BaseNS: 60_000, Shown: true},
+			{Depth: 3, Name: "sys_stat", Kernel: true, NS: 110_000, BaseNS: 50_000, Shown: true},
+			{Depth: 4, Name: "lookup<layer>_of_a_name_that_is_longer_than_its_box", Kernel: true, NS: 100_000,
+				BaseNS: 1000, Shown: true},
+			{Depth: 2, Name: "sort", NS: 20_000, BaseNS: 20_500},
+			{Depth: 2, Name: "rest", NS: 50, BaseNS: 9000, Shown: true},
+			{Depth: 1, Name: "idle", NS: 40_000, BaseNS: 1}}}
 }
 
 // agedDisk is a disk of 1 GiB with everything that the page draws: data in order, data in disorder, compressed,
@@ -301,6 +317,12 @@ func hostilePage() *Model {
 		m.Trials[i].Target += img
 	}
 	m.Run.Baseline += img
+	f := pageFlame()
+	f.Workload, f.Target, f.Baseline = m.Cells[0].Workload, m.Cells[0].Target, m.Run.Baseline
+	for i := range f.Frames {
+		f.Frames[i].Name += img + "</text><script>window.owned=1</script>\u202e"
+	}
+	m.Flames = []record.Flame{*f}
 	p := *m.Plan
 	p.Question = "</script><script>window.owned=1</script><!-- \u2028\u2029\n"
 	m.Plan = &p

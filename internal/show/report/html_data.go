@@ -8,6 +8,7 @@ import (
 	"tare/internal/judge/failif"
 	"tare/internal/judge/verdict"
 	"tare/internal/plan"
+	"tare/internal/record"
 )
 
 // pageFormat is the version of the data that the page reads. Page and program are of one build, so a page that finds
@@ -28,6 +29,7 @@ type htmlData struct {
 	Precision float64          `json:"precision,omitempty"`
 	TrialS    float64          `json:"trial_seconds,omitempty"`
 	FailIf    []failif.Outcome `json:"gates,omitempty"`
+	Flames    []record.Flame   `json:"flames,omitempty"`
 	Normal    *costper.Table   `json:"normal,omitempty"`
 	Worth     *costper.Answers `json:"worth,omitempty"`
 }
@@ -42,8 +44,8 @@ type htmlWorkload struct {
 
 func pageData(m *Model) *htmlData {
 	d := &htmlData{Format: pageFormat, Result: plainResult(m.Result), Bundle: m.Bundle,
-		Seed: strconv.FormatUint(m.Run.Seed, 10), Workloads: []htmlWorkload{}, FailIf: m.FailIf, Normal: m.Normal,
-		Worth: m.Worth}
+		Seed: strconv.FormatUint(m.Run.Seed, 10), Workloads: []htmlWorkload{}, FailIf: m.FailIf, Flames: m.Flames,
+		Normal: m.Normal, Worth: m.Worth}
 	for i := range m.Trials {
 		if t := m.Trials[i].Start; !t.IsZero() {
 			d.Started = t.UTC().Format(time.RFC3339)

@@ -19,7 +19,7 @@ func JSON(w io.Writer, m *Model) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	if err := e.Encode(jsonReport{plainResult(m.Result), m.Normal, m.Worth}); err != nil {
+	if err := e.Encode(jsonReport{plainResult(m.Result), m.Flames, m.Normal, m.Worth}); err != nil {
 		return fmt.Errorf("write JSON report: %w", err)
 	}
 	return nil
@@ -28,6 +28,7 @@ func JSON(w io.Writer, m *Model) error {
 // jsonReport is a result, and what was asked for beyond the ratios.
 type jsonReport struct {
 	*verdict.Result
+	Flames []record.Flame   `json:"flames,omitempty"`
 	Normal *costper.Table   `json:"normal,omitempty"`
 	Worth  *costper.Answers `json:"worth,omitempty"`
 }

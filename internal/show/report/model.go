@@ -35,6 +35,8 @@ type Model struct {
 	// show them. The caller sets them; nil where nobody asked.
 	Normal *costper.Table
 	Worth  *costper.Answers
+	// Flames are the flame graphs that the bundle has. The caller sets them.
+	Flames []record.Flame
 	// Bundle is the path of the bundle as the reader would type it; "" when there is none. The caller sets it.
 	Bundle string
 	// Command is the command line that repeats the run without its bundle; "" when there is none. The caller sets it.
