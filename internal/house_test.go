@@ -33,7 +33,8 @@ var ladder = []string{
 	// They boot and reach the machines of other drivers.
 	"internal/lab/driver/qemu internal/lab/driver/serial internal/lab/driver/ssh",
 	"internal/lab/driver/remote internal/lab/stack",
-	"internal/lab/driver/folder internal/lab/driver/piped internal/lab/driver/wired internal/lab/medium " +
+	"internal/lab/driver/folder internal/lab/driver/limited internal/lab/driver/piped internal/lab/driver/wired " +
+		"internal/lab/medium " +
 		"internal/lab/rootfs internal/lab/vdisk",
 	"internal/lab/*",
 	"internal/lab/env",

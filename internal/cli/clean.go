@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tare/internal/lab/driver/limited"
 	"tare/internal/lab/leftover"
 	"tare/internal/lab/worktree"
 	"tare/internal/run/capture"
@@ -22,9 +23,9 @@ type cleanCommand struct {
 func (cmd *cleanCommand) command() *cobra.Command {
 	c := &cobra.Command{
 		Use: "clean", Short: "Find and remove what killed runs left behind",
-		Long: "Find and remove what killed runs left behind: private directories, mounts, containers, git " +
-			"worktrees, settings of\ndatabase servers whose log was captured. Nothing of a live run is touched, " +
-			"and no bundle.",
+		Long: "Find and remove what killed runs left behind: private directories, mounts, containers, control " +
+			"groups, git worktrees,\nsettings of database servers whose log was captured. Nothing of a live run is " +
+			"touched, and no bundle.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			found, failed := 0, []error{}
@@ -44,6 +45,7 @@ func (cmd *cleanCommand) command() *cobra.Command {
 					say(d.Clean(c.Context(), cmd.flags.dry))
 				}
 			}
+			say(limited.Clean(cmd.flags.dry))
 			// The drivers went first, because the runs' directories may still have mounts below them.
 			say(leftover.Clean(cmd.flags.dry, append(leftover.Bases(), cmd.scratchBase())...))
 			say(leftover.CleanNoted(cmd.flags.dry))

@@ -15,7 +15,7 @@ const (
 	// MeasuredMHz, inside, is the clock at which the agent saw its processor run, MHz. Without it the nominal clock is
 	// used.
 	MeasuredMHz = "cpu.measured_mhz"
-	// CPULimit, inside, is the number of processors that a control group grants.
+	// CPULimit is the number of processors that a control group grants: as seen inside, or as the driver set it.
 	CPULimit = "cgroup.cpus"
 	// Watts, outside, is the power that the environment takes while it works, W, as the user says.
 	Watts = "power.watts"

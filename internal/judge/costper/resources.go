@@ -42,8 +42,10 @@ func resourcesOf(r *verdict.Result, name string, given map[string]map[string]str
 		out.cores = out.threads // the agent is confined to some of the cores it sees
 	}
 	out.measured = positive(in.Extra[MeasuredMHz])
-	if l := positive(in.Extra[CPULimit]); l < float64(out.threads) {
-		out.limit = l
+	for _, text := range []string{in.Extra[CPULimit], machine.Outside.Extra[CPULimit]} {
+		if l := positive(text); l > 0 && l < float64(out.threads) && (out.limit == 0 || l < out.limit) {
+			out.limit = l
+		}
 	}
 	out.emulated = t.Emulated || machine.Emulated
 	for _, facts := range []map[string]string{given[name], t.Outside.Extra, given[machine.Name],

@@ -158,7 +158,7 @@ type inspected struct {
 			Soft, Hard int64
 		}
 		Tmpfs map[string]string
-		limits
+		groupLimits
 	}
 	Mounts []struct{ Type, Destination, Driver, Mode string }
 }
@@ -233,7 +233,7 @@ func (c *inspected) facts(a about, img image, dir string) record.Facts {
 		"volume":     c.volume(dir),
 		"image":      c.Config.Image,
 	}
-	h.limits.settings(settings)
+	h.groupLimits.settings(settings)
 	if n := c.cpus(); n > 0 {
 		settings["cpus"] = strconv.FormatFloat(n, 'f', -1, 64)
 	}

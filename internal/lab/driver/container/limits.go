@@ -2,24 +2,23 @@ package container
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 
+	"tare/internal/lab/driver/limited"
 	"tare/internal/lab/env"
 	"tare/internal/unit"
 )
 
-// throttle is a limit of a container's transfers to or from one block device.
+// throttle is a limit of a container's transfers to or from one block device, with the engines' option.
 type throttle struct {
-	setting, option string
-	bytes           bool // its rate is in bytes a second, else in operations
-	of              func(*limits) []rate
+	limited.Throttle
+	option string
+	of     func(*groupLimits) []rate
 }
 
-// limits are the limits of control groups, as an engine reports them. The field names are the engines' own.
-type limits struct {
+// groupLimits are the limits of control groups, as an engine reports them. The field names are the engines' own.
+type groupLimits struct {
 	CpuShares                                 int64
 	BlkioDeviceReadBps, BlkioDeviceWriteBps   []rate
 	BlkioDeviceReadIOps, BlkioDeviceWriteIOps []rate
@@ -31,37 +30,28 @@ type rate struct {
 	Rate uint64
 }
 
-func throttles() []throttle {
-	return []throttle{
-		{"read_bps", "--device-read-bps", true, func(l *limits) []rate { return l.BlkioDeviceReadBps }},
-		{"write_bps", "--device-write-bps", true, func(l *limits) []rate { return l.BlkioDeviceWriteBps }},
-		{"read_iops", "--device-read-iops", false, func(l *limits) []rate { return l.BlkioDeviceReadIOps }},
-		{"write_iops", "--device-write-iops", false, func(l *limits) []rate { return l.BlkioDeviceWriteIOps }},
+func throttles() (all []throttle) {
+	of := map[string]func(*groupLimits) []rate{
+		"read_bps":   func(l *groupLimits) []rate { return l.BlkioDeviceReadBps },
+		"write_bps":  func(l *groupLimits) []rate { return l.BlkioDeviceWriteBps },
+		"read_iops":  func(l *groupLimits) []rate { return l.BlkioDeviceReadIOps },
+		"write_iops": func(l *groupLimits) []rate { return l.BlkioDeviceWriteIOps },
 	}
+	for _, t := range limited.Throttles() {
+		all = append(all, throttle{t, "--device-" + strings.ReplaceAll(t.Setting, "_", "-"), of[t.Setting]})
+	}
+	return all
 }
-
-// Bounds of a weight, those of the engines: Linux maps them to its own.
-const (
-	leastWeight = 2
-	mostWeight  = 262144
-)
 
 // limitSettings declares the settings of control groups.
 func limitSettings() []env.Setting {
-	all := []env.Setting{{Name: "weight", Default: "1024", Doc: "CPU time against other containers when all want the " +
-		"processors, as Docker's --cpu-shares: 2 to 262144", Check: checkWeight}}
+	all := []env.Setting{{Name: limited.Weight, Default: "1024", Doc: "CPU time against other containers when all " +
+		"want the processors, as Docker's --cpu-shares: 2 to 262144", Check: limited.CheckWeight}}
 	for _, t := range throttles() {
-		verb, what := "reads from", "bytes a second, such as /dev/vda:10MiB"
-		if strings.HasPrefix(t.setting, "write") {
-			verb = "writes to"
-		}
-		if !t.bytes {
-			what = "operations a second, such as /dev/vda:100"
-		}
-		doc := fmt.Sprintf("limit of %s a block device of the engine's machine, DEVICE:RATE in %s. Where the kernel "+
-			"has "+
-			"cgroup v1, it holds for direct I/O and reads only", verb, what)
-		all = append(all, env.Setting{Name: t.setting, Default: "none", Doc: doc, Moves: env.MovesFiles,
+		what, in, example := t.Words()
+		doc := fmt.Sprintf("limit of %s a block device of the engine's machine, DEVICE:RATE in %s, such as "+
+			"/dev/vda:%s. Where the kernel has cgroup v1, it holds for direct I/O and reads only", what, in, example)
+		all = append(all, env.Setting{Name: t.Setting, Default: "none", Doc: doc, Moves: env.MovesFiles,
 			Check: func(v string) error {
 				_, err := t.parse(v)
 				return err
@@ -70,40 +60,22 @@ func limitSettings() []env.Setting {
 	return all
 }
 
-func checkWeight(v string) error {
-	if n, err := strconv.Atoi(v); err != nil || n < leastWeight || n > mostWeight {
-		return fmt.Errorf("%q is not a whole number from %d to %d", v, leastWeight, mostWeight)
-	}
-	return nil
-}
-
-var deviceRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^/dev/[A-Za-z0-9][A-Za-z0-9/_.-]*$`) })
-
 // parse reads DEVICE:RATE.
-func (t *throttle) parse(v string) (r rate, err error) {
-	device, amount, ok := strings.Cut(v, ":")
-	if !ok || !deviceRE().MatchString(device) || strings.Contains(device, "..") {
-		return r, fmt.Errorf("%q is not DEVICE:RATE, such as /dev/vda:10MiB", v)
+func (t *throttle) parse(v string) (rate, error) {
+	device, n, err := t.Parse(v)
+	if err == nil && device == "" {
+		err = fmt.Errorf("%q is not DEVICE:RATE, such as /dev/vda:10MiB", v)
 	}
-	n := int64(0)
-	if t.bytes {
-		n, err = unit.ParseSize(amount)
-	} else {
-		n, err = strconv.ParseInt(amount, 10, 64)
-	}
-	if err != nil || n < 1 {
-		return r, fmt.Errorf("%q is not a rate above 0", amount)
-	}
-	return rate{device, uint64(n)}, nil
+	return rate{device, n}, err
 }
 
 // limitOptions converts the settings of control groups to the options of `create`.
 func limitOptions(s env.Spec) (opts []string, err error) {
-	if v := s.Get("weight", ""); v != "" {
+	if v := s.Get(limited.Weight, ""); v != "" {
 		opts = append(opts, "--cpu-shares", v)
 	}
 	for _, t := range throttles() {
-		v := s.Get(t.setting, "")
+		v := s.Get(t.Setting, "")
 		if v == "" {
 			continue
 		}
@@ -117,21 +89,21 @@ func limitOptions(s env.Spec) (opts []string, err error) {
 }
 
 // settings are the limits in effect.
-func (l *limits) settings(into map[string]string) {
+func (l *groupLimits) settings(into map[string]string) {
 	if l.CpuShares > 0 {
-		into["weight"] = strconv.FormatInt(l.CpuShares, 10)
+		into[limited.Weight] = strconv.FormatInt(l.CpuShares, 10)
 	}
 	for _, t := range throttles() {
 		for _, r := range t.of(l) {
-			if into[t.setting] = fmt.Sprintf("%s:%d", r.Path, r.Rate); t.bytes {
-				into[t.setting] = r.Path + ":" + unit.FormatSize(int64(r.Rate))
+			if into[t.Setting] = fmt.Sprintf("%s:%d", r.Path, r.Rate); t.Bytes {
+				into[t.Setting] = r.Path + ":" + unit.FormatSize(int64(r.Rate))
 			}
 		}
 	}
 }
 
 // dropped says which limit the engine did not take: one whose kernel cannot do it drops it with a warning.
-func (l *limits) dropped(s env.Spec) error {
+func (l *groupLimits) dropped(s env.Spec) error {
 	has := map[string]string{}
 	l.settings(has)
 	for _, d := range limitSettings() {

@@ -9,13 +9,12 @@ package namespace
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strconv"
-	"strings"
 
+	"tare/internal/lab/driver/limited"
 	"tare/internal/lab/env"
 	"tare/internal/lab/stack"
 	"tare/internal/measure/sysinfo"
+	"tare/internal/sys/cgroup"
 )
 
 // ErrUnsupported is the error on systems without namespaces.
@@ -27,7 +26,7 @@ func Infos() []env.Info {
 		Name: "namespace",
 		Doc: "The built-in container: namespaces of this kernel and an overlay of the host's files; nothing to " +
 			"install.",
-		Settings: []env.Setting{
+		Settings: append([]env.Setting{
 			{Name: "root", Default: "/", Doc: "Directory that becomes the container's root; it stays unchanged. " +
 				"Other mounts below it are not visible inside.", Check: env.CheckAbsolute},
 			stack.EnvSetting(),
@@ -38,18 +37,15 @@ func Infos() []env.Info {
 					"root, else own.",
 				Check: env.OneOf("auto", "host", "own")},
 			{Name: "cpus", Default: "all", Doc: "Processors the agent may use, as a list such as 0 or 0-1,3.",
-				Check: func(v string) error {
-					_, err := parseCPUs(v)
-					return err
-				}},
+				Check: env.Parsed(cgroup.ParseCPUs)},
 			{Name: "dir", Default: "a temporary directory",
 				Doc: "Directory for everything written inside; its file system must support an overlay's " +
 					"upper layer.", Check: env.CheckAbsolute},
-		},
+		}, limits()...),
 		Mounts: mountKinds(),
 		Driver: Driver{},
 		Probe:  probe,
-		Has:    stack.Has,
+		Has:    has,
 		// Files written inside go to the overlay's upper layer.
 		FreeSpace: func(s env.Spec, scratch string) env.FreeSpace {
 			dir := s.Get("dir", scratch)
@@ -58,6 +54,17 @@ func Infos() []env.Info {
 		Reach: reach,
 		// Its files are in directories of package leftover, which the local driver cleans.
 	}}
+}
+
+// limits are the settings of control groups.
+func limits() []env.Setting { return limited.Settings("the container", false) }
+
+// has tells whether the stack that a container is to have is installed, and whether its limits can be set.
+func has(ctx context.Context, s env.Spec) env.Status {
+	if got := limited.Has(s, limits()); !got.OK {
+		return got
+	}
+	return stack.Has(ctx, s)
 }
 
 // Driver opens built-in containers.
@@ -73,30 +80,4 @@ func reach(s env.Spec) error {
 		return nil
 	}
 	return errors.New(s.Name + " has a separate network with only a loopback (net=none); use net=host")
-}
-
-// maxCPU is the largest processor number that is accepted: the size of the kernel's default mask.
-const maxCPU = 1023
-
-// parseCPUs parses a list of processors such as 0-1,3. Empty text is an empty list.
-func parseCPUs(list string) ([]int, error) {
-	var cpus []int
-	if list == "" {
-		return nil, nil
-	}
-	for part := range strings.SplitSeq(list, ",") {
-		low, high, isRange := strings.Cut(part, "-")
-		if !isRange {
-			high = low
-		}
-		a, err1 := strconv.ParseUint(low, 10, 16)
-		b, err2 := strconv.ParseUint(high, 10, 16)
-		if err1 != nil || err2 != nil || a > b || b > maxCPU || len(cpus) > maxCPU {
-			return nil, fmt.Errorf("%q is not a list of processors such as 0 or 0-1,3", list)
-		}
-		for n := a; n <= b; n++ {
-			cpus = append(cpus, int(n))
-		}
-	}
-	return cpus, nil
 }

@@ -14,12 +14,14 @@ import (
 	"sync"
 	"syscall"
 
+	"tare/internal/lab/driver/limited"
 	"tare/internal/lab/driver/piped"
 	"tare/internal/lab/env"
 	"tare/internal/lab/leftover"
 	"tare/internal/lab/stack"
 	"tare/internal/measure/agent/nsinit"
 	"tare/internal/record"
+	"tare/internal/sys/cgroup"
 	"tare/internal/sys/proc"
 )
 
@@ -38,7 +40,7 @@ func open(ctx context.Context, o env.Options) (_ env.Env, err error) {
 		OwnNet:   o.Get("net", "none") == "none",
 		OwnUser:  o.Get("user", "auto") == "own" || o.Get("user", "auto") == "auto" && os.Geteuid() != 0,
 	}
-	if e.config.CPUs, err = parseCPUs(o.Get("cpus", "")); err != nil {
+	if e.config.CPUs, err = cgroup.ParseCPUs(o.Get("cpus", "")); err != nil {
 		return nil, e.failed("read setting cpus", err, "use processors that exist on this machine")
 	}
 	if err := e.stand(&o.Spec); err != nil {
@@ -49,6 +51,11 @@ func open(ctx context.Context, o env.Options) (_ env.Env, err error) {
 			return nil, e.failed("make directory for the overlay", err,
 				"choose a directory you may write to with the setting dir=PATH")
 		}
+	}
+	if e.group, err = limited.Open(&o, limits(), e.base); err != nil {
+		err = e.failed("set limits", err, limited.Remedy(err))
+		e.Close()
+		return nil, err
 	}
 	e.makeMounts(o.Mounts)
 	if err := e.rehearse(ctx); err != nil {
@@ -70,6 +77,7 @@ func open(ctx context.Context, o env.Options) (_ env.Env, err error) {
 		},
 	}
 	maps.Copy(e.facts.Extra, e.stack)
+	maps.Copy(e.facts.Extra, e.group.Facts())
 	return e, nil
 }
 
@@ -119,6 +127,7 @@ type environment struct {
 	agents  piped.Agents
 	stack   map[string]string // facts of the stack
 	run     string            // its settings of the run, NAME=VALUE; "" without a stack
+	group   *limited.Group    // nil without limits
 
 	mu    sync.Mutex
 	count int
@@ -182,6 +191,7 @@ func (e *environment) command(ctx context.Context) (*proc.Cmd, error) {
 		return nil, err
 	}
 	cmd := proc.Command(ctx, argv...)
+	e.group.Join(cmd)
 	if e.run != "" {
 		cmd.Env = append(os.Environ(), e.run)
 	}
@@ -287,7 +297,7 @@ func (e *environment) Close() error {
 		e.agents.Close()
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		e.err = errors.Join(e.clear(), e.removeMounts(), e.release())
+		e.err = errors.Join(e.clear(), e.removeMounts(), e.group.Close(), e.release())
 	})
 	return e.err
 }

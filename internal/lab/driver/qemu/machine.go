@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"tare/internal/lab/driver/limited"
 	"tare/internal/lab/mount"
 	"tare/internal/measure/guestabi"
 )
@@ -89,6 +90,7 @@ type extras struct {
 	network bool           // the guest must reach the host's loopback
 	peer    bool           // the guest must bring up its card itself, for workloads that use the run's peer
 	links   []*link        // to other machines
+	group   *limited.Group // of QEMU's process; nil without limits
 	card    *link          // what the machine's own card is connected to, if not to the user-mode network
 }
 

@@ -23,6 +23,7 @@ type second struct {
 func (b *boot) extras() extras {
 	x := b.shares.extras()
 	x.peer = b.Peer && reach(b.Spec) == nil
+	x.group = b.group
 	if b.network != nil {
 		x.card = b.network.card
 	} else {

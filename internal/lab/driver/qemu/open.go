@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"tare/internal/lab/driver/limited"
 	"tare/internal/lab/env"
 	"tare/internal/lab/microvm"
 	"tare/internal/lab/vdisk"
@@ -36,7 +37,7 @@ func (b *boot) run(ctx context.Context) (*vm, error) {
 	v, err := b.open(ctx)
 	if err != nil {
 		b.network.close()
-		err = errors.Join(err, b.shares.remove(), b.closeScratch())
+		err = errors.Join(err, b.shares.remove(), b.closeScratch(), b.group.Close())
 		if b.dir != "" {
 			os.RemoveAll(b.dir)
 		}
@@ -67,6 +68,7 @@ type boot struct {
 	retries    []record.Failure
 	second     *second // nil unless the machine serves another one
 	network    *network
+	group      *limited.Group
 
 	op, remedy string // for the error
 	evidence   []byte
@@ -105,7 +107,21 @@ func (b *boot) open(ctx context.Context) (*vm, error) {
 	if b.dir, err = os.MkdirTemp(b.Dir, "vm-"); err != nil {
 		return nil, err
 	}
+	if err := b.limit(); err != nil {
+		return nil, err
+	}
 	return b.accelerate(ctx)
+}
+
+// limit makes the control group of QEMU's process. A manager has limits of its own.
+func (b *boot) limit() (err error) {
+	if b.manager != nil {
+		return nil
+	}
+	if b.group, err = limited.Open(&b.Options, groupSettings(), b.dir); err != nil {
+		b.op, b.remedy = "set limits", limited.Remedy(err)
+	}
+	return err
 }
 
 // findProgram finds QEMU's program.
@@ -249,7 +265,7 @@ func (b *boot) start(ctx context.Context, accel string, times int) (*vm, error) 
 }
 
 // deadline is how long a boot may take. It is shorter for an accelerator that is being tried: a working one needs a
-// second or two.
+// second or two. A boot on a part of a processor takes longer.
 func (b *boot) deadline(accel string, trial bool) time.Duration {
 	d := b.config.boot
 	if d == 0 {
@@ -257,10 +273,10 @@ func (b *boot) deadline(accel string, trial bool) time.Duration {
 		if accel == "tcg" {
 			d = bootTCG
 		}
-		d += time.Duration(len(b.Mounts)) * bootMount
+		d = limited.Patience(b.Spec, d+time.Duration(len(b.Mounts))*bootMount)
 	}
 	if trial {
-		d = min(d, 12*time.Second)
+		d = min(d, limited.Patience(b.Spec, 12*time.Second))
 	}
 	return d
 }
@@ -378,7 +394,9 @@ func (b *boot) learn(v *vm, accel string, took time.Duration) error {
 		return err
 	}
 	b.learnNetwork(extra)
+	maps.Copy(extra, b.group.Facts())
 	v.dir, v.image, v.shares, v.reach, v.network = b.dir, b.image, b.shares, reach(b.Spec), b.network
+	v.group = b.group
 	go func() {
 		<-v.qemu.Done() // servers of a dead machine serve nobody
 		v.shares.end()

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"tare/internal/lab/driver/limited"
 	"tare/internal/lab/env"
 	"tare/internal/lab/rootfs"
 	"tare/internal/lab/stack"
@@ -45,6 +46,9 @@ func has(_ context.Context, s env.Spec) env.Status {
 	}
 	if remedy, err := canNetwork(&c); err != nil {
 		return env.Status{Detail: err.Error(), Remedy: remedy}
+	}
+	if got := limited.Has(s, groupSettings()); !got.OK {
+		return got
 	}
 	switch c.root.want {
 	case "":

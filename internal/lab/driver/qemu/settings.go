@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"tare/internal/lab/driver/limited"
 	"tare/internal/lab/env"
 	"tare/internal/lab/microvm"
 	"tare/internal/lab/stack"
@@ -101,8 +102,11 @@ func settings() []env.Setting {
 			Check: env.Parsed(limits.ParseBoot)},
 		{Name: "sandbox", Default: "on", Doc: "QEMU's system call filter: on or off.", Check: env.OneOf("on", "off"),
 			Try: []string{"on", "off"}},
-	}, imageSettings(), rootSettings(), tcgSettings())
+	}, imageSettings(), rootSettings(), tcgSettings(), groupSettings())
 }
+
+// groupSettings are the limits of QEMU's process by control groups.
+func groupSettings() []env.Setting { return limited.Settings("QEMU", true) }
 
 // parse reads the settings of a spec. The error says what to change.
 func parse(s *env.Spec) (config, error) {
@@ -131,6 +135,9 @@ func parse(s *env.Spec) (config, error) {
 	c.cpus, _ = limits.ParseCPUs(get("cpus", strconv.Itoa(defaultCPUs())))
 	c.memory, _ = limits.ParseMemory(get("memory", defaultMemory))
 	c.disk, _ = limits.ParseDisk(get("disk", "1GiB"))
+	for _, d := range groupSettings() {
+		get(d.Name, d.Default)
+	}
 	if v, ok := s.Settings["boot"]; ok {
 		c.boot, _ = limits.ParseBoot(v)
 		c.shown["boot"] = v
@@ -220,11 +227,13 @@ func checkArch(v string) error {
 }
 
 // openTime is how long two boots may take (a failed boot is retried once), with making the disk and shutting down. It
-// is 0 if boot= does not set the time of one boot.
+// is 0 if neither boot= nor a part of a processor sets the time of one boot.
 func openTime(s env.Spec) time.Duration {
 	boot, err := limits.ParseBoot(s.Get("boot", ""))
 	if err != nil {
-		return 0
+		if boot = limited.Patience(s, bootTCG); boot == bootTCG {
+			return 0
+		}
 	}
 	return 2*boot + time.Minute
 }

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"tare/internal/lab/driver/limited"
 	"tare/internal/lab/env"
 	"tare/internal/lab/vdisk"
 	"tare/internal/record"
@@ -47,6 +48,7 @@ type vm struct {
 	reach  error // why the host's loopback cannot be reached; nil if it can
 	// network is what the card is connected to; nil if that is QEMU's user-mode network.
 	network *network
+	group   *limited.Group // of QEMU's process; nil without limits
 	facts   record.Facts
 	// reported are facts of the manager; nil if there is none.
 	reported map[string]string
@@ -130,6 +132,7 @@ func launch(ctx context.Context, c *config, accel string, f files) (v *vm, err e
 	}
 	v.argv = c.arguments(accel, f)
 	cmd.Args = v.argv
+	f.group.Join(cmd)
 	qemu, err := proc.Start(cmd)
 	if err != nil {
 		return v, err
@@ -299,7 +302,7 @@ func (v *vm) Close() error {
 		return nil
 	}
 	v.network.close()
-	err := v.shares.remove()
+	err := errors.Join(v.shares.remove(), v.group.Close())
 	if v.image != nil {
 		err = errors.Join(err, v.image.Close())
 	}
