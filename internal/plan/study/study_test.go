@@ -1,6 +1,7 @@
 package study_test
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -245,7 +246,7 @@ func TestDisksOnEachMount(t *testing.T) {
 }
 
 // TestNeighboursOfEachKind: each kind of environment has the same neighbours, in others of its kind, and is compared
-// with itself alone; where its driver has a limit, one neighbour has it.
+// with itself alone; where its driver has a limit, a neighbour has it, whose name says so.
 func TestNeighboursOfEachKind(t *testing.T) {
 	s, _ := study.Lookup("neighbours")
 	p := parse(t, s)
@@ -262,17 +263,43 @@ func TestNeighboursOfEachKind(t *testing.T) {
 			t.Errorf("%s has its neighbour in %+v and is compared with %s", e.Name, place, p.Against(e.Name))
 		}
 		limited := len(place.Spec.Settings) > len(e.Spec.Settings)
-		if limited != strings.HasSuffix(n.Name, "-limited") {
+		if limited != strings.Contains(n.Name, "-") {
 			t.Errorf("%s: %s", e.Name, place.Text)
 		}
 	}
-	if len(victims) != 5 || len(p.Beside) != 5 {
-		t.Errorf("victims %v, %d neighbours", victims, len(p.Beside))
+	if want := map[string]int{"host": 5, "box": 8, "docker": 6, "podman": 6, "vm": 8}; !maps.Equal(victims, want) ||
+		len(p.Beside) != 8 {
+		t.Errorf("victims %v, want %v, %d neighbours", victims, want, len(p.Beside))
 	}
-	for v, n := range victims {
-		if n != 5 {
-			t.Errorf("%s has %d neighbours", v, n)
+}
+
+// TestNeighboursWithoutControlGroups: where no limits can be set, the neighbours without them are there all the same,
+// and each that is lost is told.
+func TestNeighboursWithoutControlGroups(t *testing.T) {
+	s, _ := study.Lookup("neighbours")
+	var out []string
+	p, err := plan.Parse("study "+s.Name, s.Plan, plan.Tables{
+		Drivers: drivers.Drivers(), Kinds: kinds.Kinds(),
+		Available: func(e env.Spec, _ *env.Spec) (bool, string) {
+			ours := e.Driver == "namespace" || e.Driver == "qemu"
+			return !ours || len(e.Settings) == 0, "control groups cannot be made"
+		},
+		LeftOut: func(target, why string) { out = append(out, target+": "+why) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	victims := map[string]int{}
+	for _, e := range p.Targets {
+		if e.Beside != "" {
+			victims[e.Like]++
 		}
+	}
+	if want := map[string]int{"host": 5, "box": 4, "docker": 6, "podman": 6, "vm": 4}; !maps.Equal(victims, want) {
+		t.Errorf("victims %v, want %v", victims, want)
+	}
+	if len(out) != 8 || !slices.Contains(out, "box-throttled: control groups cannot be made") {
+		t.Errorf("left out: %v", out)
 	}
 }
 
