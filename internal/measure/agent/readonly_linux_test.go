@@ -49,7 +49,7 @@ func TestWhatOnlyReadsNeedsNoDirectory(t *testing.T) {
 	if fail != nil {
 		t.Fatal(fail)
 	}
-	b := &workload.Bench{Root: w.root(job), Work: 3}
+	b := &workload.Bench{Root: w.bench(job).Root, Work: 3}
 	if fail := c.once(t.Context(), b, &trialRun{worker: w, work: 3}); fail != nil || b.Checks["file_bytes"] != "65536" {
 		t.Errorf("reading what is there: %v, %v", fail, b.Checks)
 	}

@@ -170,10 +170,17 @@ func (w *worker) look(j wire.Job) (*cell, *record.Failure) {
 	return c, nil
 }
 
-// bench returns the bench of a new trial or service.
+// bench returns the bench of a new trial or service. Its root is the directory that the cell's is below, or would be if
+// it could be written.
 func (w *worker) bench(j wire.Job) *workload.Bench {
-	b := &workload.Bench{Dir: w.dir, Home: w.home, Root: w.root(j), Peer: peerOf(j), Files: filesOf(j, w.home),
+	b := &workload.Bench{Dir: w.dir, Home: w.home, Root: j.Root, Files: filesOf(j, w.home),
 		Seed: j.Seed, Held: j.Held, Over: w.over}
+	if j.Root == "" && w.dir != "" {
+		b.Root = filepath.Dir(filepath.Dir(w.dir)) // the agent's own directory is in between
+	}
+	if j.Peer != nil {
+		b.Peer = workload.Peer{Address: j.Peer.Address, Token: j.Peer.Token}
+	}
 	if s := j.Serving; s != nil {
 		b.Service = workload.Serving{Endpoint: s.Endpoint, Starts: s.Starts, Trials: s.Trials}
 		for name, value := range s.State {
@@ -181,22 +188,6 @@ func (w *worker) bench(j wire.Job) *workload.Bench {
 		}
 	}
 	return b
-}
-
-// peerOf returns the run's peer for a trial.
-func peerOf(j wire.Job) workload.Peer {
-	if j.Peer == nil {
-		return workload.Peer{}
-	}
-	return workload.Peer{Address: j.Peer.Address, Token: j.Peer.Token}
-}
-
-// root is the directory that the cell's is below, or would be if it could be written.
-func (w *worker) root(j wire.Job) string {
-	if j.Root != "" || w.dir == "" {
-		return j.Root
-	}
-	return filepath.Dir(filepath.Dir(w.dir)) // the agent's own directory is in between
 }
 
 // run is one trial.
