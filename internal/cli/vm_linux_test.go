@@ -153,7 +153,8 @@ workloads:
 		t.Fatalf("exit code %d:\n%s%s", o.code, o.err, o.out)
 	}
 	said := unwrapped(o.out)
-	for _, want := range []string{"2 rounds traced by", "traced in its own kernel, by its own clock: vm by", "pread64"} {
+	for _, want := range []string{"2 rounds traced by", "traced in its own kernel, by its own clock: vm by",
+		"pread64"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("nothing is said of %q:\n%s", want, o.out)
 		}
