@@ -1,10 +1,14 @@
 package schedule
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
+	"unicode"
 
 	"tare/internal/record"
 	"tare/internal/run/tracing"
@@ -61,7 +65,7 @@ func (x *again) guestOf(ctx context.Context, target string) *guest {
 		if g.why != "" {
 			g.why += "; "
 		}
-		g.why += fmt.Sprintf("%s: %v", way, err)
+		g.why += plainText(fmt.Sprintf("%s: %v", way, err))
 	}
 	return g
 }
@@ -89,5 +93,42 @@ func (g *guest) stop(ctx context.Context) (*trace.Trace, error) {
 	if err == nil && a.Trace == nil {
 		err = errors.New("the agent told nothing")
 	}
+	plainTrace(a.Trace)
 	return a.Trace, err
+}
+
+// plainTrace makes sure of what a trace from elsewhere promises: its calls are sorted, and its names can be printed.
+func plainTrace(t *trace.Trace) {
+	if t == nil {
+		return
+	}
+	for _, calls := range [][]trace.Call{t.Work, t.Serving} {
+		for i := range calls {
+			calls[i].Name = plainText(calls[i].Name)
+			errnos := map[string]int64{}
+			for name, n := range calls[i].Errnos {
+				errnos[plainText(name)] += n
+			}
+			calls[i].Errnos = errnos
+		}
+		slices.SortStableFunc(calls, func(a, b trace.Call) int { return cmp.Compare(a.Name, b.Name) })
+	}
+	for i := range t.Stack {
+		t.Stack[i].Call = plainText(t.Stack[i].Call)
+		for j, frame := range t.Stack[i].Frames {
+			t.Stack[i].Frames[j] = plainText(frame)
+		}
+	}
+}
+
+// longestName bounds a name in a trace from elsewhere, in bytes, as a reason why there is none.
+const longestName = 1000
+
+func plainText(s string) string {
+	return strings.Map(func(c rune) rune {
+		if !unicode.IsPrint(c) {
+			return '?'
+		}
+		return c
+	}, s[:min(len(s), longestName)])
 }
