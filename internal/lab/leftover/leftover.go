@@ -174,7 +174,7 @@ func Bases() []string { return []string{os.TempDir(), shortBase} }
 type Owner struct {
 	PID int
 	// Start is the process's start time in a format of the platform; "" if it is not known. On Linux it contains the
-	// boot id, too.
+	// boot id, too, and behind an @ the PID namespace in which the id means anything.
 	Start string
 }
 
@@ -183,6 +183,9 @@ func Self() (Owner, error) {
 	start, err := startTime(os.Getpid())
 	if err != nil {
 		return Owner{}, fmt.Errorf("find own start time: %w", err)
+	}
+	if space := pidSpace(); space != "" {
+		start += "@" + space
 	}
 	return Owner{os.Getpid(), start}, nil
 }
@@ -210,13 +213,18 @@ func ParseOwner(line string) (Owner, error) {
 	return Owner{n, start}, nil
 }
 
-// Alive tells whether the owner still runs. If the platform cannot tell, it returns true.
+// Alive tells whether the owner still runs. If the platform cannot tell, it returns true: of a process in another PID
+// namespace, such as a container's with which this one shares a directory, nothing is known here.
 func (o Owner) Alive() bool {
+	began, space, _ := strings.Cut(o.Start, "@")
+	if own := pidSpace(); space != "" && own != "" && space != own {
+		return true
+	}
 	start, err := startTime(o.PID)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false
 	}
-	return err != nil || start == "" || o.Start == "" || start == o.Start
+	return err != nil || start == "" || began == "" || start == began
 }
 
 // Find returns the directories below base that killed runs of this user left behind. It leaves out what it cannot read,

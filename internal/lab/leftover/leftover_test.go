@@ -131,7 +131,7 @@ func TestFindIsNotFooled(t *testing.T) {
 	}
 	want := []string{mk("tare-run-old-1", "", 2*time.Hour)}
 	if self.Start != "" {
-		want = append(want, mk("tare-run-reused-1", Owner{self.PID, self.Start + "0"}.String()+"\n", 0))
+		want = append(want, mk("tare-run-reused-1", Owner{self.PID, "0" + self.Start}.String()+"\n", 0))
 	}
 	if got := Find(base); !slices.Equal(got, want) {
 		t.Errorf("found %v, want %v", got, want)

@@ -31,6 +31,12 @@ func startTime(pid int) (string, error) {
 	return strings.TrimSpace(string(boot)) + "/" + ticks, nil
 }
 
+// pidSpace is the number of this process's PID namespace; "" if it is not known.
+func pidSpace() string {
+	link, _ := os.Readlink("/proc/self/ns/pid")
+	return strings.Trim(link, "pid:[]")
+}
+
 // parseStat finds the start time. The command's name, in parentheses, may contain anything, parentheses and spaces
 // included.
 func parseStat(stat []byte) (string, error) {

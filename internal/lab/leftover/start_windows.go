@@ -26,3 +26,6 @@ func startTime(pid int) (string, error) {
 	}
 	return strconv.FormatInt(created.Nanoseconds(), 10), nil
 }
+
+// pidSpace is "": all processes are in one.
+func pidSpace() string { return "" }
