@@ -113,7 +113,7 @@ type Load struct {
 // LoadHost is one of them.
 type LoadHost struct {
 	Name string `json:"name"` // of the environment
-	Work int64  `json:"work"` // its share
+	Work int64  `json:"work"` // its share; of sessions that are divided, the statements or requests in them
 	// BeganNS is when it began, after the first one, by the controller's clock; ClockNS is how far off that can be,
 	// because both clocks were compared across its connection: half of the shortest round trip.
 	BeganNS int64 `json:"began_ns"`
@@ -122,7 +122,7 @@ type LoadHost struct {
 	// OffsetNS is the controller's monotonic clock less the host's agent's, both of which begin with their process.
 	OffsetNS int64 `json:"offset_ns"`
 	// CPUShare is the share of the CPU time that it could use; below 0 if it is not known. Bound says that it was the
-	// limit.
+	// limit: by that, or because it was behind the schedule of a log by its own fault.
 	CPUShare float64            `json:"cpu_share"`
 	Bound    bool               `json:"bound,omitempty"`
 	Metrics  map[string]float64 `json:"metrics,omitempty"` // what it alone measured
@@ -175,6 +175,9 @@ const RefusedRows = math.MaxUint32
 // equal, so that equal work gives the same groups everywhere.
 const MaxGroups = 400
 
+// GroupHistogram and a group's ID name its histogram in Figures.Histograms.
+const GroupHistogram = "group "
+
 // OtherGroup is the ID of all groups together that MaxGroups has no room for. It has no percentiles.
 const OtherGroup = "other"
 
@@ -222,8 +225,8 @@ type Warning struct {
 // Failure is an operation without a result, with the evidence.
 type Failure struct {
 	// stable, kebab-case: "setup", "measure", "worker-died", "environment-died", "server-died", "peer-died",
-	// "neighbour-died", "neighbour-failed", "load-apart", "load-host-died", "copies-apart", "below-floor", "timeout",
-	// "refused"
+	// "neighbour-died", "neighbour-failed", "load-apart", "load-host-died", "load-too-few", "copies-apart",
+	// "below-floor", "timeout", "refused"
 	Kind     string `json:"kind"`
 	Message  string `json:"message"`            // what went wrong and what to do
 	Evidence string `json:"evidence,omitempty"` // the last bytes of output, control characters neutralised

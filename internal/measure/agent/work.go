@@ -201,7 +201,7 @@ func (w *worker) run(ctx context.Context, run wire.Run) wire.Result {
 		return wire.Result{Error: fail}
 	}
 	b := w.bench(run.Job)
-	b.Work, b.Warmup, b.Show = run.Work, run.Warmup, run.Show
+	b.Work, b.Warmup, b.Show, b.Parts, b.Part = run.Work, run.Warmup, run.Show, run.Parts, run.Part
 	real := injected(b, run.Inject)
 	b.Note("overhead_ns", fmt.Sprint(overhead()))
 	s := &trialRun{worker: w, mark: true, bare: run.Bare, work: real}

@@ -109,7 +109,8 @@ type Job struct {
 	// Held says that the controller starts the clock, because others work together with this one: the agent passes its
 	// Begin on.
 	Held bool `json:"held,omitempty"`
-	// Serving is the service's endpoint. The agent adds it for the worker; a controller leaves it empty.
+	// Serving is the service's endpoint. The agent adds it for the worker. A controller sends that of another
+	// environment's service, if the trial is a load from elsewhere, and else leaves it empty.
 	Serving *Serving `json:"serving,omitempty"`
 }
 
@@ -150,6 +151,9 @@ type Run struct {
 	Warmup bool    `json:"warmup,omitempty"`
 	// Bare asks for a trial without Before and After, to see what they cost.
 	Bare bool `json:"bare,omitempty"`
+	// Parts and Part are those of workload.Bench, where several hosts divide the work.
+	Parts []int64 `json:"parts,omitempty"`
+	Part  int     `json:"part,omitempty"`
 	// Show are numbers of executions whose results are to be shown (record.Figures), if the kind can do that.
 	Show []uint64 `json:"show,omitempty"`
 }

@@ -34,6 +34,9 @@ type Kind struct {
 	// SameWork says that units differ from each other, such as parts of a log, so that trials can only be compared if
 	// they do the same units: all targets get the same number of them.
 	SameWork bool
+	// Divided says that hosts which offer its load together (FromParam) divide what is in the work among them, such as
+	// sessions, instead of its units: each of them gets all of the work, and Bench.Parts.
+	Divided bool
 	// Controller says that the controller does the trials itself (package launch), not an agent.
 	Controller bool
 	// Unseeded says that the work does not depend on the run's seed, so that its checks are the same in other runs,
@@ -206,6 +209,10 @@ type Bench struct {
 	Seed uint64
 	// Warmup is true in trial 0.
 	Warmup bool
+	// Parts, where several hosts divide the work among them (Kind.Divided), are their shares, and Part says which is
+	// this one's. Work is then that of all of them.
+	Parts []int64
+	Part  int
 	// Held says that others work together with this trial: then it keeps its histograms, for Pool.
 	Held bool
 	// Offer is what Setup of a trial that only serves others tells them, such as its port. It does no work of its own,

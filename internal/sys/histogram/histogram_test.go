@@ -144,3 +144,25 @@ func TestShared(t *testing.T) {
 		}
 	}
 }
+
+// TestSharedBecomesAHistogram holds that the two tell the same percentiles, and that it can be packed.
+func TestSharedBecomesAHistogram(t *testing.T) {
+	var shared Shared
+	if h := shared.Histogram(); *h != (Histogram{}) {
+		t.Error("an empty one has something")
+	}
+	g := rand.New(rand.NewPCG(9, 9))
+	for range 5000 {
+		shared.Record(int64(math.Exp(g.NormFloat64()*3 + 10)))
+	}
+	h := shared.Histogram()
+	back, err := Parse(h.Append(nil))
+	if err != nil || *back != *h || h.Count() != 5000 {
+		t.Fatalf("%d values, %v", h.Count(), err)
+	}
+	for permille := range 1001 {
+		if q := float64(permille) / 1000; h.Quantile(q) != shared.Quantile(q) {
+			t.Fatalf("the quantile %v is %d instead of %d", q, h.Quantile(q), shared.Quantile(q))
+		}
+	}
+}

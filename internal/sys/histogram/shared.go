@@ -18,6 +18,25 @@ func (s *Shared) Merge(other *Shared) {
 	}
 }
 
+// Histogram is what was recorded, each duration as the longest of its bucket. Nobody may record meanwhile.
+func (s *Shared) Histogram() *Histogram {
+	h := &Histogram{}
+	for i := range s.counts {
+		n := s.counts[i].Load()
+		if n == 0 {
+			continue
+		}
+		v := upper(i)
+		if h.n == 0 {
+			h.min = v
+		}
+		h.counts[i], h.max = n, v
+		h.n += n
+		h.sum += float64(n) * float64(v)
+	}
+	return h
+}
+
 // Quantile returns the nearest-rank quantile in ns, rounded up by less than 1/128; 0 when the histogram is empty.
 // Nobody may record meanwhile.
 func (s *Shared) Quantile(q float64) int64 {

@@ -215,6 +215,24 @@ func (l *latencies) overall(q float64) float64 {
 	return nearest(l.sorted, q)
 }
 
+// histogram is that of a group's latencies in ns, or of all if it is below 0.
+func (l *latencies) histogram(group int) *histogram.Histogram {
+	exact := l.sorted
+	switch {
+	case l.exact == nil && group < 0:
+		return l.all.Histogram()
+	case l.exact == nil:
+		return l.shared[group].Histogram()
+	case group >= 0:
+		exact = l.exact[l.from[group]:l.from[group+1]]
+	}
+	h := new(histogram.Histogram)
+	for _, v := range exact {
+		h.Record(int64(v & (1<<nsBits - 1)))
+	}
+	return h
+}
+
 // nearest returns the nearest-rank quantile of sorted latencies in seconds, 0 if there are none.
 func nearest(sorted []uint64, q float64) float64 {
 	if len(sorted) == 0 {

@@ -205,12 +205,7 @@ func (k *timekeeper) event(due int64) bool {
 // newPacing makes the schedule of a trial's work.
 func newPacing(w *work, o *Options) pacing {
 	p := pacing{trace: w.trace, think: o.Think, connect: o.Connect, gaps: w.gaps.found()}
-	first, last := w.trace.Info(w.jobs[0].session).Start, int64(0)
-	for i := range w.jobs {
-		s := w.trace.Info(w.jobs[i].session)
-		first, last = min(first, s.Start), max(last, s.End)
-	}
-	p.origin = p.axis(first)
-	p.span = p.axis(last) - p.origin
+	p.origin = p.axis(w.first)
+	p.span = p.axis(w.last) - p.origin
 	return p
 }

@@ -57,6 +57,9 @@ type Options struct {
 	Unstable       bool // what comes back depends on which lane was first, and is not compared
 	Kept           bool // lanes keep their connections, so that few are made
 	Lanes          string
+	// Parts, where several hosts do the work together, are their shares, and Part is this one.
+	Parts []int64
+	Part  int
 }
 
 // Params are the parameters of a replay that do not depend on what is replayed. item is what is: "statement".
@@ -238,9 +241,17 @@ func OpenTrace(path string) (t *trace.Trace, f *os.File, err error) {
 	return t, f, nil
 }
 
-// Prepare makes the work of so many units, and the lanes for it.
-func (r *Replay) Prepare(units int64) error {
+// Survey looks at the work of so many units, for who does not do it.
+func (r *Replay) Survey(units int64) error {
 	w, err := newWork(r.Trace, units, r.Options)
+	r.pass = &pass{work: w}
+	return err
+}
+
+// Prepare makes the work of a trial, or this host's part of it, and the lanes for it.
+func (r *Replay) Prepare(b *workload.Bench) error {
+	r.Parts, r.Part = b.Parts, b.Part
+	w, err := newWork(r.Trace, b.Work, r.Options)
 	if err != nil {
 		return err
 	}

@@ -3,10 +3,13 @@ package replay
 import (
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 
 	"tare/internal/measure/workload"
+	"tare/internal/record"
+	"tare/internal/sys/histogram"
 	"tare/internal/sys/setdiff"
 )
 
@@ -78,7 +81,8 @@ func (r *Replay) Report(b *workload.Bench, site string) error {
 	if r.Whole {
 		units *= int64(len(p.work.shards))
 	}
-	b.Report(r.Item+"s_per_second", float64(p.work.upTo(units))/b.Elapsed.Seconds())
+	mine := float64(p.work.statements) / float64(p.work.all)
+	b.Report(r.Item+"s_per_second", mine*float64(p.work.upTo(units))/b.Elapsed.Seconds())
 	b.Report("seconds", b.Elapsed.Seconds()/float64(b.Work))
 	b.Report("latency_mean", float64(z.all.ns)/float64(z.all.count))
 	b.Report("latency_p50", 1e9*p.times.overall(0.5))
@@ -106,7 +110,40 @@ func (r *Replay) Report(b *workload.Bench, site string) error {
 	if r.Paced() {
 		r.reportBehind(b, z)
 	}
+	if b.Held {
+		r.pool(b)
+	}
 	return nil
+}
+
+// mostPooled bounds the histograms of groups, in bytes: all results are one frame (wire.MaxPayload).
+const mostPooled = 2 << 20
+
+// pool tells what is for who adds it up with that of other hosts.
+func (r *Replay) pool(b *workload.Bench) {
+	p := r.pass
+	b.Note(r.Item+"s_of_all", fmt.Sprint(p.work.all))
+	b.Note("client_cpu_share", fmt.Sprintf("%.3f",
+		min(1, r.CPU.Seconds()/b.Elapsed.Seconds()/float64(min(len(r.lanes), runtime.GOMAXPROCS(0))))))
+	b.Pool("latency_", p.times.histogram(-1))
+	room := mostPooled
+	for i := range p.groups.members {
+		if name := record.GroupHistogram + b.Groups[i].ID; b.Groups[i].Count > 0 && room > 0 {
+			b.Pool(name, p.times.histogram(i))
+			room -= len(b.Histograms[name])
+		}
+	}
+	if connects := new(histogram.Histogram); !r.Kept {
+		for i := range p.work.jobs {
+			if ns := p.work.jobs[i].connect; ns > 0 {
+				connects.Record(ns)
+			}
+		}
+		b.Pool("connect_", connects)
+	}
+	if r.Paced() {
+		b.Pool("behind_", p.lags.Histogram())
+	}
 }
 
 // connectTime is the median time of a connection in seconds.

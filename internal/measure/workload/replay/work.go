@@ -6,6 +6,7 @@ import (
 	"math/bits"
 
 	"tare/internal/sys/sql/trace"
+	"tare/internal/unit"
 )
 
 // job is a session of a trial's work, and what was measured of it as a whole. A lane writes to the jobs that it took.
@@ -15,19 +16,23 @@ type job struct {
 	round   int64 // how often the trace was replayed before
 	connect int64 // ns that its connection took; 0 if it used another one's
 	turns   []turn
+	away    bool // another host does it
 }
 
 // work is what a trial does: the sessions of so many shards of a trace.
 type work struct {
 	trace  *trace.Trace
 	shards []trace.Shard // in the order in which work takes them
-	jobs   []job
-	// statements is their number, and executions by fingerprint.
-	statements int64
-	executions []int64
-	gaps       gaps
-	lanes      int   // that it needs at least
-	turns      int64 // transactions whose order is kept
+	jobs   []job         // of this host
+	// statements is the number of this host's, all that of all hosts that do the work together.
+	statements, all int64
+	// What follows is of all hosts: executions by fingerprint, and when the first session begins in the log and the
+	// last one ends.
+	executions  []int64
+	first, last int64
+	gaps        gaps
+	lanes       int   // that it needs at least
+	turns       int64 // transactions whose order is kept
 }
 
 // newWork makes the work of so many units: shards, or the whole trace. Shards are taken in the order of the log if its
@@ -45,7 +50,7 @@ func newWork(t *trace.Trace, units int64, o *Options) (*work, error) {
 	if o.Whole {
 		units *= int64(len(w.shards))
 	}
-	if w.statements = w.upTo(units); w.statements == 0 {
+	if w.all = w.upTo(units); w.all == 0 {
 		return nil, o.Failed("the log has no statement that can be replayed: tare sql inspect LOG says why")
 	}
 	if o.Idle > 0 {
@@ -57,13 +62,58 @@ func newWork(t *trace.Trace, units int64, o *Options) (*work, error) {
 			w.jobs = append(w.jobs, job{session: s.First + i, round: n / int64(len(w.shards))})
 		}
 	}
+	w.divide(o)
 	if err := w.survey(); err != nil {
 		return nil, err
+	}
+	if w.statements == 0 {
+		f := o.Failed("%s cannot be divided among %d hosts, each of which replays whole ones: use longer trials, or "+
+			"fewer hosts", unit.Plural(int64(min(len(w.jobs), t.Sessions())), "session"), len(o.Parts))
+		if f.Kind = TooFew; units >= int64(len(w.shards)) { // longer ones have no other sessions
+			f.Kind = "refused"
+		}
+		return nil, f
+	}
+	all := w.jobs
+	w.jobs = w.jobs[:0]
+	for i := range all {
+		if !all[i].away {
+			w.jobs = append(w.jobs, all[i])
+		}
 	}
 	if o.Ordered {
 		w.order()
 	}
 	return w, nil
+}
+
+// TooFew is the kind of failure of a trial that has less sessions than there are hosts to do it.
+const TooFew = "load-too-few"
+
+// divide leaves to the other hosts what is theirs. A session is done by the one that has least of its share so far,
+// counted in statements, so that all are at work in every part of the log. That depends on nothing but the sessions and
+// the shares, and where the log begins again, it is done in the same way.
+func (w *work) divide(o *Options) {
+	if len(o.Parts) == 0 {
+		return
+	}
+	done, once := make([]float64, len(o.Parts)), 0 // once: jobs of the first round
+	for i := range w.jobs {
+		j := &w.jobs[i]
+		if j.round > 0 {
+			j.away = w.jobs[i-once].away
+			continue
+		}
+		once++
+		to := 0
+		for k := range done {
+			if done[k]/float64(o.Parts[k]) < done[to]/float64(o.Parts[to]) {
+				to = k
+			}
+		}
+		done[to] += float64(1 + w.trace.Info(j.session).Statements)
+		j.away = to != o.Part
+	}
 }
 
 // upTo returns the number of statements of so many shards.
@@ -90,15 +140,18 @@ func spread(shards []trace.Shard) (all []trace.Shard) {
 	return all
 }
 
-// survey reads each session once.
+// survey reads each session once, also those of other hosts: what is told apart is the same for all of them.
 func (w *work) survey() error {
 	var c trace.Cursor
 	var e trace.Event
-	var place int64
+	w.first = w.trace.Info(w.jobs[0].session).Start
 	for i := range w.jobs {
 		j := &w.jobs[i]
-		j.place = place
-		place += w.trace.Info(j.session).Statements
+		s := w.trace.Info(j.session)
+		w.first, w.last = min(w.first, s.Start), max(w.last, s.End)
+		if j.place = w.statements; !j.away {
+			w.statements += s.Statements
+		}
 		if j.round > 0 {
 			continue // it was read in the first round
 		}
@@ -118,9 +171,8 @@ func (w *work) survey() error {
 				n++
 			}
 		}
-		if n != w.trace.Info(j.session).Statements {
-			return fmt.Errorf("read the trace: session %d has %d statements instead of %d", j.session, n,
-				w.trace.Info(j.session).Statements)
+		if n != s.Statements {
+			return fmt.Errorf("read the trace: session %d has %d statements instead of %d", j.session, n, s.Statements)
 		}
 	}
 	return nil

@@ -35,7 +35,7 @@ func (r *replayTrial) Setup(ctx context.Context, b *workload.Bench) (err error) 
 	if err := r.target.find(b); err != nil {
 		return err
 	}
-	if err := r.Prepare(b.Work); err != nil {
+	if err := r.Prepare(b); err != nil {
 		return err
 	}
 	runtime.LockOSThread() // as connections want it

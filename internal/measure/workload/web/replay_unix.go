@@ -59,7 +59,7 @@ func (t *replayTrial) Setup(ctx context.Context, b *workload.Bench) error {
 	if err := t.find(ctx, b); err != nil {
 		return &record.Failure{Kind: "refused", Message: fmt.Sprintf("http.replay: %v", err)}
 	}
-	if err := t.Prepare(b.Work); err != nil {
+	if err := t.Prepare(b); err != nil {
 		return err
 	}
 	if b.Warmup && t.params.Bool("warm") {
