@@ -44,6 +44,9 @@ type Options struct {
 	Root string
 	// Port is a port of 127.0.0.1 on which the server listens, too; 0 for none.
 	Port int
+	// Open has the server listen at all addresses instead, on a port that is free. It lets nobody in from there without
+	// a password, but has no user with one: the caller makes it. It does not go with Copied.
+	Open bool
 	// Settings are further options of the server, each in the form name=value.
 	Settings []string
 }
@@ -55,7 +58,7 @@ type Endpoint struct {
 	User     string
 	Password string
 	Database string // a database that always exists
-	Port     int    // of 127.0.0.1, as in Options
+	Port     int    // as in Options; 0 for none
 }
 
 // Server is a server that runs.
@@ -72,6 +75,14 @@ type Server interface {
 	Log() string
 	// Stop shuts the server down and keeps its data. If it still runs when ctx is done, it is killed.
 	Stop(ctx context.Context) error
+}
+
+// at is where the server listens, if it has a port.
+func (o *Options) at() string {
+	if o.Open {
+		return "*"
+	}
+	return "127.0.0.1"
 }
 
 // failure returns an error with the end of the log as evidence.

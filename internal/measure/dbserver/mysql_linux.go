@@ -167,7 +167,7 @@ func startMySQL(ctx context.Context, o Options) (_ Server, err error) {
 	argv = append(argv, "--datadir="+data, "--socket="+s.listen, "--pid-file="+filepath.Join(temp, "pid"),
 		"--tmpdir="+temp, "--secure-file-priv="+temp, "--skip-name-resolve")
 	if o.Port > 0 {
-		argv = append(argv, "--bind-address=127.0.0.1", "--port="+strconv.Itoa(o.Port))
+		argv = append(argv, "--bind-address="+o.at(), "--port="+strconv.Itoa(o.Port))
 	} else {
 		argv = append(argv, "--skip-networking")
 	}

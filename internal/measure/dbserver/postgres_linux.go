@@ -81,13 +81,21 @@ func startPostgres(ctx context.Context, o Options) (_ Server, err error) {
 	}
 	listen := ""
 	if o.Port > 0 {
-		listen = "127.0.0.1"
+		listen = o.at()
 	}
 	argv := []string{filepath.Join(bin, "postgres"), "-D", data}
 	if o.Copied {
 		if argv, err = s.adopt(ctx, o, argv, data); err != nil {
 			return nil, with(err, s.remove())
 		}
+	}
+	if o.Open {
+		hba := filepath.Join(o.Dir, "tmp", "pg_hba.conf")
+		lines := "local all all trust\nhost all all all scram-sha-256\n"
+		if err := os.WriteFile(hba, []byte(lines), 0o644); err != nil {
+			return nil, with(fmt.Errorf("start %s: %w", o.Product, err), s.remove())
+		}
+		argv = append(argv, "-c", "hba_file="+hba, "-c", "password_encryption=scram-sha-256")
 	}
 	for _, setting := range append([]string{"listen_addresses=" + listen, "port=" + strconv.Itoa(port),
 		"unix_socket_directories=" + filepath.Dir(s.listen), "unix_socket_permissions=0700", "logging_collector=off"},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +17,7 @@ import (
 
 	"tare/internal/sys/account"
 	"tare/internal/sys/proc"
+	"tare/internal/sys/sock"
 	"tare/internal/sys/sql"
 )
 
@@ -43,6 +45,18 @@ func Start(ctx context.Context, o Options) (Server, error) {
 		if name, _, ok := strings.Cut(s, "="); !ok || name == "" || strings.ContainsAny(s, "\n\x00") {
 			return nil, fmt.Errorf("start %s: %q is not a setting: use name=value", o.Product, s)
 		}
+	}
+	if o.Open {
+		if o.Copied {
+			return nil, failure("refused", "", "start %s: it would be open to everybody, because the accounts of a "+
+				"data directory are not known: load a dump (data=FILE.sql) for a load from elsewhere", o.Product)
+		}
+		fd, port, err := sock.Listen(netip.AddrPortFrom(netip.IPv4Unspecified(), 0))
+		if err != nil {
+			return nil, fmt.Errorf("start %s: find a port: %w", o.Product, err)
+		}
+		sock.Close(fd)
+		o.Port = port
 	}
 	ctx, cancel := proc.WithPatience(ctx, startTime)
 	defer cancel()

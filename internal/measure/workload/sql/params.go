@@ -65,6 +65,8 @@ type target struct {
 
 	logStart int64 // as trace.Meta has it
 
+	open bool // a private server that other hosts reach, as own with the password Key
+
 	unnamed bool // no parameter names the database of a private server
 
 	tls      string
@@ -81,9 +83,12 @@ type endpoint struct {
 	Database string `json:"database"`
 	PID      int    `json:"pid,omitempty"` // of a private server
 	Version  string `json:"version,omitempty"`
+	Port     int    `json:"port,omitempty"` // of one that is open
+	Key      string `json:"key,omitempty"`
+	Trials   int64  `json:"trials,omitempty"` // that it had served, where that is told to other hosts
 }
 
-// own is the database of a private server.
+// own is the database of a private server, and the user by which other hosts reach it.
 const own = "tare"
 
 // newTarget checks the parameters of a server together.
@@ -108,7 +113,7 @@ func newTarget(p workload.Params) (*target, error) {
 		if t.unnamed = t.Database == ""; t.unnamed {
 			t.Database = own
 		}
-		t.disposable = true
+		t.disposable, t.open = true, p[workload.FromParam] != ""
 		return t, errors.Join(without("on a server that tare starts; give an address", "user", "password-file", "tls",
 			"tls-ca", "disposable"), t.checkSettings())
 	}

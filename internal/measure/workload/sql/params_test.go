@@ -76,8 +76,10 @@ func TestServersAreShared(t *testing.T) {
 	}
 	reads = key("sql.replay", map[string]string{"log": "shop"})
 	writes = key("sql.replay", map[string]string{"log": "shop", "writes": "yes"})
-	if reads == writes || reads != key("sql.replay", map[string]string{"log": "shop", "lanes": "3"}) {
-		t.Errorf("sql.replay: %q reads, %q writes", reads, writes)
+	open := key("sql.replay", map[string]string{"log": "shop", "from": "a+b"})
+	if reads == writes || reads != key("sql.replay", map[string]string{"log": "shop", "lanes": "3"}) || reads == open ||
+		open != key("sql.replay", map[string]string{"log": "shop", "from": "c"}) {
+		t.Errorf("sql.replay: %q reads, %q writes, %q is open", reads, writes, open)
 	}
 }
 
@@ -159,7 +161,9 @@ func TestReplayRefuses(t *testing.T) {
 		{"pin-time", at("server", "postgresql", "pin-time", "yes")},
 		{"prepared=text", at("server", "postgresql", "prepared", "text")},
 		{"idle-wait", at("idle-wait", "1s")},
+		{"from", at("order", "transactions", "from", "a+b")},
 		{"", at("locks", "yes")},
+		{"", at("from", "a+b")},
 		{"", at("server", "postgresql", "locks", "yes", "writes", "yes")},
 	} {
 		_, err := k.New(resolved(t, k.Params, c.given))

@@ -81,7 +81,9 @@ func replayKind() workload.Kind {
 			{Name: "warm", Type: workload.Bool, Default: "yes",
 				Doc: workload.Doc("replay a trial's work once before the time is taken if the server's caches are " +
 					"cold")},
+			workload.FromParams(),
 		}),
+		Divided:   true,
 		Dynamic:   replayMetrics,
 		OnlyReads: func(p workload.Params) bool { return p["address"] != "" },
 		Space: func(p workload.Params) int64 {
@@ -107,7 +109,11 @@ func replayKind() workload.Kind {
 				return nil, err
 			}
 			t, err := newTarget(p)
-			return newReplay(o, t), err
+			r := newReplay(o, t)
+			if err == nil && t.open {
+				return &host{r}, nil
+			}
+			return r, err
 		},
 	}
 	k.Metrics = replayMetrics(nil)
@@ -160,6 +166,9 @@ func newOptions(p workload.Params) (o *options, err error) {
 		err = errors.New("pin-time: PostgreSQL cannot set a session's clock")
 	case o.text && o.dialect == lex.PostgreSQL:
 		err = errors.New("prepared=text: logs of PostgreSQL do not have the values in the statements")
+	case o.Ordered && p[workload.FromParam] != "":
+		err = errors.New("from: hosts that replay a log together cannot keep the order of transactions; use " +
+			"order=sessions")
 	case o.Ordered && p["log"] == "shop":
 		err = errors.New("order=transactions: the synthetic shop has no transactions")
 	default:

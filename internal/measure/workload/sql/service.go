@@ -31,6 +31,9 @@ func service(p workload.Params, c content) *workload.Service {
 		return nil
 	}
 	key := strings.Join([]string{string(t.product), t.root, strings.Join(t.settings, ";"), t.Database, c.key}, "\n")
+	if t.open {
+		key += "\nopen"
+	}
 	return &workload.Service{Key: key, Start: func(ctx context.Context, b *workload.Bench) (workload.Running, error) {
 		return t.start(ctx, b, key, c)
 	}}
@@ -61,7 +64,7 @@ func (t *target) start(ctx context.Context, b *workload.Bench, key string, c con
 			t.Database, t.unnamed = name, false
 		}
 	}
-	o := dbserver.Options{Product: t.product, Dir: dir, Root: t.root, Settings: t.settings}
+	o := dbserver.Options{Product: t.product, Dir: dir, Root: t.root, Settings: t.settings, Open: t.open}
 	if o.Copied, err = isDirectory(b); err == nil && o.Copied && fresh {
 		err = unpack(b, filepath.Join(dir, "data"))
 	}
@@ -82,8 +85,8 @@ func (t *target) start(ctx context.Context, b *workload.Bench, key string, c con
 		}
 	}()
 	e := s.Endpoint()
-	t.Network, t.Address, t.User, t.Password, t.PID, t.Version = e.Network, e.Address, e.User, e.Password, s.Pid(),
-		s.Version()
+	t.Network, t.Address, t.User, t.Password, t.PID, t.Version, t.Port = e.Network, e.Address, e.User, e.Password,
+		s.Pid(), s.Version(), e.Port
 	if o.Copied && t.unnamed {
 		t.Database = e.Database // the directory has its own databases
 	}
@@ -96,6 +99,11 @@ func (t *target) start(ctx context.Context, b *workload.Bench, key string, c con
 		}
 		if err := os.WriteFile(marker, []byte(key), 0o600); err != nil {
 			return nil, fmt.Errorf("note what the server was loaded with: %w", err)
+		}
+	}
+	if t.open {
+		if err := t.admit(ctx); err != nil {
+			return nil, fmt.Errorf("let other hosts in: %w", err)
 		}
 	}
 	text, err := json.Marshal(t.endpoint)
