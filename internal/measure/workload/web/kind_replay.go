@@ -72,8 +72,9 @@ func replayKind() workload.Kind {
 				"secret like the cookie")},
 			{Name: "warm", Type: workload.Bool, Default: "yes",
 				Doc: workload.Doc("replay a trial's work once before the first time is taken")},
-			timeoutParam(), caParam(),
+			timeoutParam(), caParam(), workload.FromParams(),
 		}),
+		Divided:   true,
 		Metrics:   replayMetrics(nil),
 		Dynamic:   replayMetrics,
 		OnlyReads: func(p workload.Params) bool { return !stack.Names(p["url"]) },
@@ -123,6 +124,8 @@ func newReplayOptions(p workload.Params) (o *replayOptions, err error) {
 	switch {
 	case err != nil:
 		return nil, err
+	case p[workload.FromParam] != "" && stack.Names(p["url"]):
+		return nil, errors.New("from= is not for a stack, which listens on its own loopback")
 	case to.path != "/":
 		return nil, fmt.Errorf("url=%s: it has a path; the paths are those of the log", hidden(p["url"]))
 	case p.Duration("timeout") <= 0:
