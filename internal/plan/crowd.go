@@ -63,7 +63,7 @@ func (d *draft) placeCrowds(t *Tables, named []bool, p *problems) {
 			p.add(d.place(d.workAt, i), "%s: from puts the other end into the target: leave out server and to", w.Kind)
 			continue
 		}
-		there := w.Params["url"] != "" || w.Params["urls"] != ""
+		there := w.Params["url"] != "" || w.Params["urls"] != "" || w.Params["address"] != ""
 		if !named[i] {
 			w.Targets = nil
 			for _, name := range d.environments() {
@@ -77,7 +77,7 @@ func (d *draft) placeCrowds(t *Tables, named []bool, p *problems) {
 		}
 		if len(w.Targets) == 0 {
 			p.add(d.place(d.workAt, i), "%s: from: all environments offer the load, and none is left for the server; "+
-				"add one, or name a server that is there with url=", w.Kind)
+				"add one, or name a server that is there with %s=", w.Kind, thereBy(k))
 			continue
 		}
 		if base := cmp.Or(w.Baseline, d.Baseline); !slices.Contains(w.Targets, base) && (!named[i] || offers(base)) {
@@ -95,6 +95,15 @@ func (d *draft) placeCrowds(t *Tables, named []bool, p *problems) {
 			}
 		}
 	}
+}
+
+// thereBy is the parameter by which work of a kind names a server that is there.
+func thereBy(k *workload.Kind) string {
+	named := func(p workload.Param) bool { return p.Name == "address" }
+	if k != nil && slices.ContainsFunc(k.Params, named) {
+		return "address"
+	}
+	return "url"
 }
 
 // oneOf is the baseline, or else the first, of some environments or, if these are none, of all.

@@ -14,6 +14,7 @@ func crowdTables() Tables {
 	from := workload.FromParams()
 	t.Kinds = append(t.Kinds,
 		workload.Kind{Name: "load", Params: []workload.Param{from, {Name: "url", Type: workload.Text}}},
+		workload.Kind{Name: "base", Params: []workload.Param{from, {Name: "address", Type: workload.Text}}},
 		workload.Kind{Name: "peered", Needs: workload.Needs{Peer: true}, Params: []workload.Param{from,
 			{Name: "to", Type: workload.Text, Sparse: true}},
 			Peerless: func(p workload.Params) bool { return p[workload.FromParam] != "" }})
@@ -29,6 +30,9 @@ func TestCrowds(t *testing.T) {
 		four + "workloads: [{kind: load, from: c1+c2, url: 'http://x/'}]":                  "web web",
 		four + "workloads: [{kind: load, from: web+web2+c1+c2, url: 'http://x/'}]":         "web web",
 		four + "workloads: [{kind: load, from: c1, url: 'http://x/', targets: [c1]}]":      "web,c1 web",
+		four + "workloads: [{kind: base, from: c1+c2}]":                                    "web,web2 web",
+		four + "workloads: [{kind: base, from: c1+c2, address: '10.0.0.5:3306'}]":          "web web",
+		four + "workloads: [{kind: base, from: web+web2+c1+c2}]":                           "there with address=",
 		four + "workloads: [{kind: peered, from: c1+c2}]":                                  "web,web2 web",
 		"environments: {box: 'ssh:a', c1: 'ssh:b'}\nworkloads: [{kind: peered, from: c1}]": "box box",
 		"environments: {a: local}\nworkloads: [{kind: load, from: a, url: 'http://x/'}]":   "a a",

@@ -70,11 +70,12 @@ func medianState(s *series, key string) float64 {
 type loadHost struct {
 	name  string
 	share float64 // median of the share of its CPU time that it used; NaN if it is not known
+	bound int     // trials in which it was its own limit
 }
 
 // loadHosts are those of a series, in the order of the plan; none where each target did its work alone.
 func loadHosts(s *series) (hosts []loadHost) {
-	shares := map[string][]float64{}
+	shares, bounds := map[string][]float64{}, map[string]int{}
 	for _, k := range s.keys {
 		l := s.used[k].Load
 		if l == nil {
@@ -88,10 +89,13 @@ func loadHosts(s *series) (hosts []loadHost) {
 			if h.CPUShare >= 0 {
 				shares[h.Name] = append(shares[h.Name], h.CPUShare)
 			}
+			if h.Bound {
+				bounds[h.Name]++
+			}
 		}
 	}
 	for i := range hosts {
-		hosts[i].share = medianOf(shares[hosts[i].name])
+		hosts[i].share, hosts[i].bound = medianOf(shares[hosts[i].name]), bounds[hosts[i].name]
 	}
 	return hosts
 }
@@ -130,7 +134,8 @@ func offeredFindings(e *finder, _ *Result) []Finding {
 			continue
 		}
 		hosts := loadHosts(c.candidate)
-		if len(hosts) == 0 || slices.ContainsFunc(hosts, func(h loadHost) bool { return h.share >= bound }) {
+		limit := func(h loadHost) bool { return h.share >= bound || 2*h.bound > len(c.candidate.keys) }
+		if len(hosts) == 0 || slices.ContainsFunc(hosts, limit) {
 			continue
 		}
 		if n, ok := at[c.Workload]; ok {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"tare/internal/lab/deploy"
+	"tare/internal/measure/workload/sql"
 	"tare/internal/record"
 	"tare/internal/sys/histogram"
 )
@@ -39,10 +40,12 @@ const (
 	Unmerged   = "load-unmergable" // what a host has sent cannot be added up
 )
 
-// Part is what one host did.
+// Part is what one host did. Where the hosts divided the sessions in some work, Units is all of that, and Merge counts
+// Work in the statements or requests of the host's own sessions; else Units is 0, and Work the host's share of units.
 type Part struct {
-	Name string
-	Work int64
+	Name  string
+	Work  int64
+	Units int64
 	deploy.Outcome
 }
 
@@ -66,6 +69,9 @@ func Merge(parts []Part, server *deploy.Outcome, strict bool) (deploy.Outcome, e
 	first, last := int64(math.MaxInt64), int64(math.MinInt64)
 	lastBegin, firstEnd, within := last, first, int64(0)
 	spans := make([]span, len(parts))
+	if err := count(parts); err != nil {
+		return o, err
+	}
 	for i := range parts {
 		p := &parts[i]
 		if len(p.Clocks) == 0 || p.EndedNS <= 0 || p.Result.ElapsedNS <= 0 {
@@ -104,6 +110,7 @@ func host(p *Part, s span, first int64) record.LoadHost {
 	if v, err := strconv.ParseFloat(p.Result.State[clientShare], 64); err == nil {
 		h.CPUShare, h.Bound = v, v >= bound
 	}
+	h.Bound = h.Bound || late(p)
 	return h
 }
 
@@ -137,7 +144,8 @@ func together(parts []Part, l *record.Load, spans []span, all, within int64) err
 			"allowed (5 %% of the trial): the machine it runs on was busy, or is slow; use longer trials",
 			parts[i].Name, len(parts), short(l.LateNS), short(late))
 	}
-	if l.Covered < LeastCovered {
+	// At the log's pace, a host whose sessions are over has done what was due.
+	if l.Covered < LeastCovered && !paced(parts) {
 		return failed(Apart, "the %d hosts that offered the load were at work together for %.0f %% of the time, and "+
 			"%.0f %% are needed: %s; %s", len(parts), 100*l.Covered, 100*LeastCovered, paces(parts), remedy(parts))
 	}
@@ -179,6 +187,9 @@ func remedy(parts []Part) string {
 		}
 		words = append(words, word)
 	}
+	if same && parts[0].Units > 0 {
+		return "use longer trials, of which a session is a smaller part"
+	}
 	if same {
 		return "use longer trials, or a rate, which says when each ends"
 	}
@@ -192,6 +203,13 @@ func figures(o *deploy.Outcome, parts []Part, server *deploy.Outcome) error {
 	merged, err := histograms(parts)
 	if err != nil {
 		return err
+	}
+	groups := map[string]*histogram.Histogram{}
+	for name, h := range merged {
+		if id, ok := strings.CutPrefix(name, record.GroupHistogram); ok {
+			groups[id] = h
+			delete(merged, name)
+		}
 	}
 	if len(merged) > 0 {
 		o.Load.Histograms = map[string][]byte{}
@@ -233,12 +251,17 @@ func figures(o *deploy.Outcome, parts []Part, server *deploy.Outcome) error {
 	if busiest >= 0 {
 		f.State[clientShare] = strconv.FormatFloat(busiest, 'f', 3, 64)
 	}
+	if parts[0].Units > 0 {
+		if err := replayed(f, parts, groups); err != nil {
+			return err
+		}
+	}
 	if server != nil {
 		for name, v := range server.Result.Metrics {
 			f.Metrics[name] = v
 		}
 		for name, v := range server.Result.State {
-			if strings.HasPrefix(name, "server") {
+			if strings.HasPrefix(name, "server") || sql.Counts(name) {
 				f.State[name] = v
 			}
 		}
@@ -247,14 +270,13 @@ func figures(o *deploy.Outcome, parts []Part, server *deploy.Outcome) error {
 	return nil
 }
 
-// histograms merges those of all hosts.
+// histograms merges those of all hosts. Not every host has each group.
 func histograms(parts []Part) (map[string]*histogram.Histogram, error) {
-	merged, want := map[string]*histogram.Histogram{}, len(parts[0].Result.Histograms)
+	merged, want := map[string]*histogram.Histogram{}, ungrouped(&parts[0])
 	for i := range parts {
 		p := &parts[i]
-		if len(p.Result.Histograms) != want {
-			return nil, failed(Unmerged, "%s has sent %d histograms, and %s %d", p.Name, len(p.Result.Histograms),
-				parts[0].Name, want)
+		if n := ungrouped(p); n != want {
+			return nil, failed(Unmerged, "%s has sent %d histograms, and %s %d", p.Name, n, parts[0].Name, want)
 		}
 		for name, packed := range p.Result.Histograms {
 			h, err := histogram.Parse(packed)
@@ -270,4 +292,14 @@ func histograms(parts []Part) (map[string]*histogram.Histogram, error) {
 		p.Result.Histograms = nil
 	}
 	return merged, nil
+}
+
+// ungrouped counts the histograms of a host that are of no group.
+func ungrouped(p *Part) (n int) {
+	for name := range p.Result.Histograms {
+		if !strings.HasPrefix(name, record.GroupHistogram) {
+			n++
+		}
+	}
+	return n
 }

@@ -20,8 +20,8 @@ var quantiles = map[string]float64{"p50_us": 0.5, "p90_us": 0.9, "p99_us": 0.99,
 	"max_us": 1, "p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1}
 
 // rates are the metrics that count what is done in a second.
-var rates = map[string]bool{"requests_per_second": true, "mib_per_second": true, "throughput": true,
-	"datagrams_per_second": true, "round_trips_per_second": true, "connections_per_second": true}
+var rates = map[string]bool{"requests_per_second": true, "statements_per_second": true, "mib_per_second": true,
+	"throughput": true, "datagrams_per_second": true, "round_trips_per_second": true, "connections_per_second": true}
 
 // inUnits is a time in ns in the unit that a metric's name says.
 func inUnits(name string, ns float64) float64 {
@@ -44,6 +44,8 @@ func (s *sums) metric(name string) (float64, bool) {
 		}
 	}
 	switch {
+	case name == "seconds" && s.parts[0].Units > 0:
+		return s.all / 1e9 / float64(s.parts[0].Units), true
 	case rates[name]:
 		return s.rate(name), true
 	case strings.HasPrefix(name, "server_cpu_"), strings.HasPrefix(name, "peer_cpu_"):

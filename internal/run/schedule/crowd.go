@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -13,6 +14,8 @@ import (
 	"tare/internal/lab/deploy"
 	"tare/internal/measure/wire"
 	"tare/internal/measure/workload"
+	"tare/internal/measure/workload/replay"
+	"tare/internal/measure/workload/sql"
 	"tare/internal/plan"
 	"tare/internal/record"
 	"tare/internal/run/crowd"
@@ -63,8 +66,15 @@ func (c *crowding) Calibrate(ctx context.Context, q wire.Calibrate) (got wire.Ca
 	for i := range c.hosts {
 		got.Work += c.hosts[i].Weight
 	}
+	if c.divided() && c.w.Params.Bool("whole") {
+		got.Work = 1 // of all hosts together
+	}
 	for range crowdSteps {
 		o, err := c.do(ctx, wire.Run{Job: q.Job, Work: got.Work, Warmup: true}, false)
+		if f, ok := errors.AsType[*record.Failure](err); ok && f.Kind == replay.TooFew && got.Work < most {
+			got.Work = min(most, 2*got.Work)
+			continue
+		}
 		if err != nil {
 			return got, err
 		}
@@ -151,8 +161,10 @@ func (c *crowding) do(ctx context.Context, run wire.Run, strict bool) (o deploy.
 			break
 		}
 		m := &members[i]
-		if m.at.IsValid() {
-			m.run.Params["url"] = fmt.Sprintf("http://%s/page.bin", netip.AddrPortFrom(m.at, port(offer)))
+		if err := m.reach(offer, c.divided()); err != nil {
+			first = &came{number: i, err: err}
+			cancel()
+			break
 		}
 		begin(i, m.agent, m.run, deploy.Held{Ready: func(ctx context.Context, _ string, rtt int64) (int64, error) {
 			return g.ready(ctx, i, rtt)
@@ -183,12 +195,29 @@ func (c *crowding) do(ctx context.Context, run wire.Run, strict bool) (o deploy.
 	parts := make([]crowd.Part, len(members))
 	for i := range members {
 		parts[i] = crowd.Part{Name: members[i].name, Work: members[i].run.Work, Outcome: outs[i]}
+		if c.divided() {
+			parts[i].Units = run.Work
+		}
 	}
 	got, err := crowd.Merge(parts, server, strict)
 	if got.Start.IsZero() {
 		got.Start = o.Start
 	}
 	return got, err
+}
+
+// reach tells a member where the server is that the target offers, if it does.
+func (m *member) reach(offer string, divided bool) error {
+	switch {
+	case !m.at.IsValid():
+	case divided:
+		s, err := sql.Reached(offer, m.at)
+		m.run.Serving = &wire.Serving{Endpoint: s.Endpoint, Starts: s.Starts, Trials: s.Trials}
+		return err
+	default:
+		m.run.Params["url"] = fmt.Sprintf("http://%s/page.bin", netip.AddrPortFrom(m.at, port(offer)))
+	}
+	return nil
 }
 
 func port(offer string) uint16 {
@@ -209,7 +238,7 @@ func (c *crowding) failed(name string, agent Agent, hosts int, err error) *recor
 // server is the agent that serves meanwhile; nil if the target is one of the hosts, or if its peer serves.
 func (c *crowding) server() Agent {
 	e, ok := c.x.plan.Target(c.target)
-	if !ok || c.peered() {
+	if !ok || c.peered() || c.divided() && !c.starts() {
 		return nil
 	}
 	for i := range c.hosts {
@@ -226,16 +255,23 @@ func (c *crowding) peered() bool {
 	return ok && k.Needs.Peer
 }
 
-// starts tells whether the trial starts a server of its own, in the target.
+// starts tells whether the server is tare's own, in the target.
 func (c *crowding) starts() bool {
-	return !c.peered() && c.w.Params["url"] == "" && c.w.Params["urls"] == ""
+	return !c.peered() && c.w.Params["url"] == "" && c.w.Params["urls"] == "" && c.w.Params["address"] == ""
+}
+
+// divided tells whether the members divide what is in the work among them, and not its units.
+func (c *crowding) divided() bool {
+	k, ok := c.x.kinds(c.w.Kind)
+	return ok && k.Divided
 }
 
 // members are the environments with their shares of the work, each with a way to the target.
 func (c *crowding) members(ctx context.Context, run wire.Run) (all []member, err error) {
-	whole := int64(0)
+	whole, weights := int64(0), []int64{}
 	for i := range c.hosts {
 		whole += c.hosts[i].Weight
+		weights = append(weights, c.hosts[i].Weight)
 	}
 	sofar := int64(0)
 	for i, h := range c.hosts {
@@ -249,13 +285,19 @@ func (c *crowding) members(ctx context.Context, run wire.Run) (all []member, err
 				"offer the load, is not open: %s", h.Name, len(c.hosts), why)}
 		}
 		m := member{name: h.Name, agent: t.Agent, run: run}
-		m.run.Root, m.run.Files, m.run.Service = t.Root, nil, ""
+		m.run.Root, m.run.Service = t.Root, ""
 		m.run.Seed += uint64(i) // their requests fall due at other times
 		m.run.Params = maps.Clone(run.Params)
 		delete(m.run.Params, workload.FromParam)
+		// What the server is loaded with is for the target alone.
+		if m.run.Files, err = c.x.supplies.bring(ctx, c.w, h.Name, "data"); err != nil {
+			return nil, c.failed(h.Name, t.Agent, len(c.hosts), err)
+		}
 		from := portion(run.Work, sofar, whole)
 		sofar += h.Weight
-		if m.run.Work = portion(run.Work, sofar, whole) - from; m.run.Work < 1 {
+		if c.divided() {
+			m.run.Parts, m.run.Part = weights, i
+		} else if m.run.Work = portion(run.Work, sofar, whole) - from; m.run.Work < 1 {
 			return nil, &record.Failure{Kind: "refused", Message: fmt.Sprintf("%d units of work are too few for %d "+
 				"hosts; use longer trials", run.Work, len(c.hosts))}
 		}

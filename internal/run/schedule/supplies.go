@@ -31,8 +31,10 @@ type sentFile struct {
 	digest [32]byte
 }
 
-// bring sends a target what it lacks of a workload's files and returns their digests by parameter.
-func (s *supplies) bring(ctx context.Context, w *plan.Workload, target string) (map[string]string, error) {
+// bring sends a target what it lacks of a workload's files, but for those of some parameters, and returns their digests
+// by parameter.
+func (s *supplies) bring(ctx context.Context, w *plan.Workload, target string, but ...string) (map[string]string,
+	error) {
 	if s.files == nil {
 		return nil, nil
 	}
@@ -43,6 +45,9 @@ func (s *supplies) bring(ctx context.Context, w *plan.Workload, target string) (
 	agent := s.table.targets[target].Agent
 	names := make(map[string]string, len(files))
 	for param, f := range files {
+		if slices.Contains(but, param) {
+			continue
+		}
 		names[param] = hex.EncodeToString(f.Digest[:])
 		if s.sent[sentFile{agent, f.Digest}] {
 			continue
