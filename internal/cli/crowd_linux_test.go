@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -55,6 +56,52 @@ workloads:
 	d := l.read("out")
 	if len(d.Cells) == 0 || d.Cells[0].Target != "web" || d.Cells[0].Verdict == record.Failed {
 		t.Errorf("the cells are %+v", d.Cells)
+	}
+	if o := l.do("verify", "out"); o.code != 0 {
+		t.Errorf("verify: exit code %d:\n%s%s", o.code, o.err, o.out)
+	}
+	l.gone("out")
+}
+
+// Two environments replay a log together on the MariaDB that tare starts in a third.
+func TestReplayFromTwoEnvironments(t *testing.T) {
+	l := newLab(t)
+	needRoot(t)
+	need(t, "mariadbd")
+	l.file("plan.yaml", `seed: 7
+trial: 300ms
+blocks: 6
+environments:
+  base: local
+  c1: local
+  c2: namespace?net=host
+workloads:
+  - { kind: sql.replay, log: shop, data: shop, items: 100, views: 300, lanes: 2, from: c1+c2 }
+`)
+	o := l.do("run", "plan.yaml", "-o", "out")
+	if o.code != 0 {
+		t.Fatalf("exit code %d:\n%s%s", o.code, o.err, o.out)
+	}
+	good := 0
+	for _, tr := range l.trialsOf("out", "base") {
+		if tr.Error != nil {
+			if tr.Error.Kind != "load-apart" { // the machine is busy
+				t.Errorf("%+v", tr.Error)
+			}
+			continue
+		}
+		good++
+		if x := tr.Load; x == nil || len(x.Hosts) != 2 ||
+			fmt.Sprint(x.Hosts[0].Work+x.Hosts[1].Work) != tr.State["statements"] || len(tr.Groups) < 2 {
+			t.Errorf("a trial has %+v, %v", x, tr.State)
+		}
+	}
+	// A host that is bound is a verdict of its own on a machine of two processors.
+	if want := "2 hosts"; good > 0 && !strings.Contains(unwrapped(o.out), want) {
+		t.Errorf("the report does not say %q:\n%s", want, o.out)
+	}
+	if good == 0 {
+		t.Error("no trial counts")
 	}
 	if o := l.do("verify", "out"); o.code != 0 {
 		t.Errorf("verify: exit code %d:\n%s%s", o.code, o.err, o.out)
