@@ -24,6 +24,7 @@ import (
 	"tare/internal/measure/workload/replay"
 	"tare/internal/plan"
 	"tare/internal/record"
+	"tare/internal/run/crowd"
 	"tare/internal/run/supply"
 	"tare/internal/sys/histogram"
 	"tare/internal/sys/sql/mysql"
@@ -115,6 +116,23 @@ func (m *machines) replay(t *testing.T, p *plan.Plan, events func(Event)) []reco
 	return trials
 }
 
+// thatCount are the trials that count. A machine that is busy may begin a share too late, which is said.
+func thatCount(t *testing.T, trials []record.Trial) (good []record.Trial) {
+	t.Helper()
+	for _, tr := range trials {
+		switch {
+		case tr.Target == "":
+		case tr.Error == nil:
+			good = append(good, tr)
+		case tr.Error.Kind == crowd.Apart:
+			t.Logf("block %d: %s", tr.Block, tr.Error.Message)
+		default:
+			t.Errorf("block %d: %s: %s %s", tr.Block, tr.Error.Kind, tr.Error.Message, tr.Error.Evidence)
+		}
+	}
+	return good
+}
+
 // TestReplayFromTwoMachines replays a log from two networks on the MariaDB that tare starts in a third, and from that
 // one alone. Both have the same evidence of equal work, and the server has counted each statement once.
 func TestReplayFromTwoMachines(t *testing.T) {
@@ -123,10 +141,16 @@ func TestReplayFromTwoMachines(t *testing.T) {
 	m := newMachines(t, names...)
 	given := map[string]string{"log": generalLog(t), "whole": "yes", "lanes": "2",
 		"settings": "innodb_buffer_pool_size=32M;innodb_flush_log_at_trx_commit=0"}
-	alone := m.replay(t, replayPlan(t, maps.Clone(given), names[:1]...), nil)
+	alone := thatCount(t, m.replay(t, replayPlan(t, maps.Clone(given), names[:1]...), nil))
 	given["from"] = "c1+c2"
-	good := counted(t, m.replay(t, replayPlan(t, given, names...), nil))
-	want := counted(t, alone)[0]
+	var good []record.Trial
+	for try := 0; len(good) == 0 && try < 4; try++ { // a share may begin too late on a busy machine
+		good = thatCount(t, m.replay(t, replayPlan(t, maps.Clone(given), names...), nil))
+	}
+	if len(good) == 0 || len(alone) == 0 {
+		t.Fatalf("%d trials alone and %d together count", len(alone), len(good))
+	}
+	want := alone[0]
 	const all = logTotal * logTimes
 	for _, tr := range good {
 		l := tr.Load
@@ -238,7 +262,7 @@ func TestReplayOnTheUsersServer(t *testing.T) {
 			t.Errorf("the server's log has SELECT %d %d times in %d trials", number, n, all)
 		}
 	}
-	for _, tr := range counted(t, trials) {
+	for _, tr := range thatCount(t, trials) {
 		l := tr.Load
 		if len(l.Hosts) != 2 || l.Hosts[0].Work+l.Hosts[1].Work != logTotal ||
 			l.Hosts[0].Work < 3*l.Hosts[1].Work/2 || !(tr.Metrics["behind_p99"] > 0) ||
@@ -383,7 +407,7 @@ func TestWebReplayFromTwoMachines(t *testing.T) {
 			continue
 		}
 		if did++; tr.Error != nil {
-			continue // counted says what may be
+			continue // thatCount says what may be
 		}
 		const all = clients * pages * logTimes
 		if tr.State["requests"] != strconv.Itoa(all) || tr.State["errors"] != "none" || tr.Load == nil ||
@@ -391,7 +415,7 @@ func TestWebReplayFromTwoMachines(t *testing.T) {
 			t.Errorf("%v %+v", tr.State, tr.Load)
 		}
 	}
-	counted(t, trials)
+	thatCount(t, trials)
 	for i := range clients * pages {
 		if n := seen[fmt.Sprintf("/page/%d", i)]; n != did*logTimes {
 			t.Errorf("page %d was asked for %d times in %d trials", i, n, did)
