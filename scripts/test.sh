@@ -195,8 +195,8 @@ ended() { besides+=(-runner "gotestsum of $1 ended with an error"); }
 # else takes long, each by itself; the rest by the dozen. A line for each is in $work/queue.NAME, and the names of their
 # runs are added to $runs.
 hypervisors="tare/internal/lab/driver/virtualbox tare/internal/lab/driver/vagrant tare/internal/lab/driver/libvirt
-	tare/internal/lab/driver/vmware"
-emulators="tare/internal/lab/driver/qemu tare/internal/lab/driver/serial tare/internal/run/durability"
+	tare/internal/lab/driver/vmware tare/internal/lab/driver/serial"
+emulators="tare/internal/lab/driver/qemu tare/internal/run/durability"
 long="tare/internal/cli tare/internal/measure/workload/sql tare/bench tare/internal tare/internal/lab/driver/container
 	tare/internal/run/capture tare/internal/lab/deploy tare/internal/lab/driver/ssh tare/scripts/release"
 queue() {
