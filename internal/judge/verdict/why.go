@@ -284,31 +284,36 @@ func (cm *cellMaker) counts(w *Why, pairs []accounted) {
 // unmeasuredExits is the key of Why.Unmeasured for exits.
 const unmeasuredExits = "exits"
 
-// exits reads the state of exits of the candidate's trials. It returns why they are not told, where that is said.
+// exits reads the state of exits of the candidate's trials. Unless half of them tell, it returns why they do not, where
+// that is said.
 func (w *Why) exits(pairs []accounted) (lacks string) {
 	by := map[string][]float64{}
+	known := 0
 	for _, p := range pairs {
 		state := p.a.State[record.HostExits]
-		for name, n := range record.Exits(state) {
+		exits := record.Exits(state)
+		for name, n := range exits {
 			by[name] = append(by[name], float64(n)/float64(p.a.Work))
 		}
-		if state != "" && len(by) == 0 {
+		if len(exits) > 0 {
+			known++
+		} else if state != "" {
 			lacks = cmp.Or(lacks, strings.TrimPrefix(state, record.NotMeasured))
 		}
 	}
+	if known == 0 || 2*known < len(pairs) {
+		return lacks
+	}
 	for name, v := range by {
-		for len(v) < len(pairs) {
-			v = append(v, 0) // there were none in the others
+		for len(v) < known {
+			v = append(v, 0) // there were none in others that tell
 		}
 		w.Exits = append(w.Exits, Exit{name, finite(medianOf(v))})
 	}
 	slices.SortFunc(w.Exits, func(a, b Exit) int {
 		return cmp.Or(cmp.Compare(b.PerUnit, a.PerUnit), cmp.Compare(a.Name, b.Name))
 	})
-	if len(by) > 0 {
-		return ""
-	}
-	return lacks
+	return ""
 }
 
 // mostServing bounds the names of what worked on the controller's machine.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -273,6 +274,33 @@ func TestWhyNamesEmulationAndTheHost(t *testing.T) {
 	if e := box.Exits; len(e) != 2 || e[0].Name != "exits" || e[1] != (Exit{"halt_exits", 1}) ||
 		!(e[0].PerUnit >= 3) || box.Unmeasured["exits"] != "" {
 		t.Errorf("exits: %+v, %q", e, box.Unmeasured)
+	}
+}
+
+// Trials whose exits are not known are none without exits.
+func TestWhyExitsOfTrialsThatTell(t *testing.T) {
+	pairs := make([]accounted, 9)
+	for i := range pairs {
+		pairs[i].a = &record.Trial{Work: 10, Figures: record.Figures{State: map[string]string{
+			record.HostExits: record.NotMeasured + "no answer"}}}
+		if i < 5 {
+			pairs[i].a.State[record.HostExits] = "exits 40"
+		}
+		if i < 3 {
+			pairs[i].a.State[record.HostExits] = "exits 40, halt_exits 20"
+		}
+	}
+	w := &Why{}
+	if lacks := w.exits(pairs); lacks != "" || !slices.Equal(w.Exits, []Exit{{"exits", 4}, {"halt_exits", 2}}) {
+		t.Errorf("5 of 9 trials tell: %+v, %q", w.Exits, lacks)
+	}
+	w = &Why{}
+	if lacks := w.exits(pairs[1:]); lacks != "" || len(w.Exits) != 2 {
+		t.Errorf("4 of 8 trials tell: %+v, %q", w.Exits, lacks)
+	}
+	w = &Why{}
+	if lacks := w.exits(pairs[2:]); lacks != "no answer" || w.Exits != nil {
+		t.Errorf("3 of 7 trials tell: %+v, %q", w.Exits, lacks)
 	}
 }
 
