@@ -517,17 +517,22 @@ func (e *Explanation) served(s *side, t *trace.Trace, work float64, within bool)
 
 // exits adds those that the hypervisor counts by kind, beside the sum that was traced.
 func (e *Explanation) exits(s *side, traced bool) {
-	by, work := map[string]float64{}, map[string]float64{}
+	by, work := map[string]float64{}, 0.0 // work of the trials that tell; they leave out kinds that did not occur
 	for i := range s.Trials {
-		for name, n := range s.Trials[i].Exits {
-			by[name], work[name] = by[name]+float64(n), work[name]+float64(s.Trials[i].Work)
+		t := &s.Trials[i]
+		if len(t.Exits) == 0 || t.Work <= 0 {
+			continue
+		}
+		work += float64(t.Work)
+		for name, n := range t.Exits {
+			by[name] += float64(n)
 		}
 	}
 	for _, name := range slices.SortedFunc(maps.Keys(by), func(a, b string) int {
 		return cmp.Or(cmp.Compare(by[b], by[a]), cmp.Compare(a, b))
 	}) {
-		if work[name] > 0 && by[name] > 0 && (name != "exits" || !traced) {
-			e.Serving = append(e.Serving, Served{For: s.Name, Count: by[name] / work[name],
+		if by[name] > 0 && (name != "exits" || !traced) {
+			e.Serving = append(e.Serving, Served{For: s.Name, Count: by[name] / work,
 				Name: strings.ReplaceAll(name, "_", " ") + " of virtual processors"})
 		}
 	}

@@ -210,6 +210,24 @@ func TestWithinItsOwnKernel(t *testing.T) {
 	}
 }
 
+// A kind of exit that one of the trials leaves out did not occur in it.
+func TestExitsAreOfAllTrialsThatTell(t *testing.T) {
+	in := walk(5)
+	for i := range in.Target.Trials {
+		in.Target.Trials[i].Exits = map[string]int64{"exits": 8}
+	}
+	in.Target.Trials[0].Exits["halt_exits"] = 10
+	in.Target.Trials[9].Exits = nil // not known
+	e := Explain(in)
+	got := map[string]float64{}
+	for _, s := range e.Serving {
+		got[s.Name] = s.Count
+	}
+	if got["exits of virtual processors"] != 4 || math.Abs(got["halt exits of virtual processors"]-10.0/18) > 1e-9 {
+		t.Errorf("%v", got)
+	}
+}
+
 // TestUnseen holds what is said of sides that cannot be traced, and that nothing of them is taken for a zero.
 func TestUnseen(t *testing.T) {
 	for name, c := range map[string]struct {
