@@ -65,7 +65,7 @@ func (x *again) guestOf(ctx context.Context, target string) *guest {
 		if g.why != "" {
 			g.why += "; "
 		}
-		g.why += plainText(fmt.Sprintf("%s: %v", way, err))
+		g.why += fmt.Sprintf("%s: %v", way, err)
 	}
 	return g
 }
@@ -77,8 +77,10 @@ func (g *guest) ask(ctx context.Context, q trace.Request) (a trace.Answer, err e
 	err = g.agent.Trace(ctx, q, &a)
 	if f, ok := errors.AsType[*record.Failure](err); ok && f.Kind == "refused" {
 		err = errors.New("its agent has no tracer")
+	} else if ok {
+		err = errors.New(plainText(f.Message))
 	} else if err == nil && a.Error != "" {
-		err = errors.New(a.Error)
+		err = errors.New(plainText(a.Error))
 	}
 	return a, err
 }
@@ -93,32 +95,68 @@ func (g *guest) stop(ctx context.Context) (*trace.Trace, error) {
 	if err == nil && a.Trace == nil {
 		err = errors.New("the agent told nothing")
 	}
-	plainTrace(a.Trace)
+	if err == nil {
+		err = plainTrace(a.Trace)
+	}
 	return a.Trace, err
 }
 
-// plainTrace makes sure of what a trace from elsewhere promises: its calls are sorted, and its names can be printed.
-func plainTrace(t *trace.Trace) {
-	if t == nil {
-		return
+// What a trace from elsewhere may have. A tracer sends at most 512 calls in a list, 40 stacks, and as many frames as
+// the kernel tells.
+const (
+	mostCalls  = 1024 // of a list
+	mostErrnos = 256  // of a call
+	mostStacks = 64
+	mostFrames = 128 // of a stack
+)
+
+// plainTrace makes sure of what a trace from elsewhere promises: it is not too large, no number is negative, its calls
+// are sorted, and its names can be printed.
+func plainTrace(t *trace.Trace) error {
+	if len(t.Work) > mostCalls || len(t.Serving) > mostCalls || len(t.Stack) > mostStacks {
+		return fmt.Errorf("the agent told %d and %d calls and %d stacks, more than %d, %d and %d", len(t.Work),
+			len(t.Serving), len(t.Stack), mostCalls, mostCalls, mostStacks)
 	}
 	for _, calls := range [][]trace.Call{t.Work, t.Serving} {
 		for i := range calls {
-			calls[i].Name = plainText(calls[i].Name)
-			errnos := map[string]int64{}
-			for name, n := range calls[i].Errnos {
-				errnos[plainText(name)] += n
+			if err := plainCall(&calls[i]); err != nil {
+				return err
 			}
-			calls[i].Errnos = errnos
 		}
 		slices.SortStableFunc(calls, func(a, b trace.Call) int { return cmp.Compare(a.Name, b.Name) })
 	}
 	for i := range t.Stack {
-		t.Stack[i].Call = plainText(t.Stack[i].Call)
-		for j, frame := range t.Stack[i].Frames {
-			t.Stack[i].Frames[j] = plainText(frame)
+		s := &t.Stack[i]
+		s.Call = plainText(s.Call)
+		switch {
+		case len(s.Frames) > mostFrames:
+			return fmt.Errorf("the agent told a stack of %d frames, more than %d", len(s.Frames), mostFrames)
+		case s.NS < 0 || s.Count < 0:
+			return fmt.Errorf("the agent told a negative number of a stack of %s", s.Call)
+		}
+		for j, frame := range s.Frames {
+			s.Frames[j] = plainText(frame)
 		}
 	}
+	return nil
+}
+
+func plainCall(c *trace.Call) error {
+	c.Name = plainText(c.Name)
+	switch {
+	case len(c.Errnos) > mostErrnos:
+		return fmt.Errorf("the agent told %d errors of %s, more than %d", len(c.Errnos), c.Name, mostErrnos)
+	case c.Count < 0 || c.NS < 0 || c.Bytes < 0:
+		return fmt.Errorf("the agent told a negative number of %s", c.Name)
+	case len(c.Errnos) == 0:
+		return nil
+	}
+	errnos := map[string]int64{}
+	for name, n := range c.Errnos {
+		errnos[plainText(name)] += n
+	}
+	c.Errnos = errnos
+	return nil
 }
 
 // longestName bounds a name in a trace from elsewhere, in bytes, as a reason why there is none.
