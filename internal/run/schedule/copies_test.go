@@ -22,6 +22,7 @@ type crowded struct {
 	mu     sync.Mutex
 	here   int                // agents that are ready or at work
 	most   int                // of them at once
+	begun  []int64            // when agents were told to begin
 	slower map[string]float64 // agents that are slower than others when they are not alone
 }
 
@@ -53,10 +54,12 @@ func (a *crowdedAgent) RunHeld(ctx context.Context, r wire.Run, h deploy.Held) (
 		w.here--
 		w.mu.Unlock()
 	}()
-	if _, err := h.Ready(ctx, "", 0); err != nil {
+	at, err := h.Ready(ctx, "", 0)
+	if err != nil {
 		return deploy.Outcome{}, err
 	}
 	w.mu.Lock()
+	w.begun = append(w.begun, at)
 	n := w.here
 	w.most = max(w.most, n)
 	w.mu.Unlock()

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"context"
 	"math"
 	"os"
 	"path/filepath"
@@ -168,9 +169,19 @@ func TestEnergyOfCopies(t *testing.T) {
 	if !s.wanted() {
 		t.Fatal(s.why)
 	}
-	out, err := c.RunHeld(t.Context(), wire.Run{Work: 10}, s.held(t.Context()))
+	held := s.held(t.Context())
+	read, ready := int64(0), held.Ready
+	held.Ready = func(ctx context.Context, offer string, rtt int64) (at int64, err error) {
+		at, err = ready(ctx, offer, rtt)
+		read = wire.Now()
+		return at, err
+	}
+	out, err := c.RunHeld(t.Context(), wire.Run{Work: 10}, held)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if len(w.begun) != 2 || w.begun[0] != w.begun[1] || w.begun[0] <= read {
+		t.Errorf("the counters were read at %d, and the copies began at %d", read, w.begun)
 	}
 	done := record.Trial{Work: 10, ControllerNS: 1e12, Copies: out.Copies}
 	if s.record(&done); done.Metrics[record.Energy] != 2 {

@@ -79,9 +79,13 @@ func (c *together) RunTold(ctx context.Context, run wire.Run, mark func(begins b
 	return c.run(ctx, run, func(rtt int64) (int64, error) { begun = true; mark(true); return soon(rtt), nil }, nil)
 }
 
-// RunHeld implements Agent. What a worker offers to others is for one of them, and copies offer nothing.
+// RunHeld implements Agent. What a worker offers to others is for one of them, and copies offer nothing. They begin
+// when h says, but not before all of them can know when that is.
 func (c *together) RunHeld(ctx context.Context, run wire.Run, h deploy.Held) (deploy.Outcome, error) {
-	return c.run(ctx, run, func(rtt int64) (int64, error) { return h.Ready(ctx, "", rtt) }, h.Ended)
+	return c.run(ctx, run, func(rtt int64) (int64, error) {
+		at, err := h.Ready(ctx, "", rtt)
+		return max(at, soon(rtt)), err
+	}, h.Ended)
 }
 
 // run does a trial in all copies. It calls ready when all of them wait for their beginning, with the longest round trip
