@@ -57,11 +57,14 @@ func Keeps(dir string) error {
 		return fmt.Errorf("open bundle %s: %w", dir, err)
 	}
 	defer root.Close()
-	_, release, err := forKeeping(root)
+	m, release, err := forKeeping(root)
+	if err == nil {
+		_, err = others(root, m, nil)
+		release()
+	}
 	if err != nil {
 		return fmt.Errorf("keep a flame graph in bundle %s: %w", dir, err)
 	}
-	release()
 	return nil
 }
 
@@ -98,12 +101,9 @@ func keep(dir string, f *record.Flame) (string, error) {
 		return "", err
 	}
 	defer release()
-	var list []File
-	for _, old := range m.Traced {
-		g, err := readFlame(root, old)
-		if err == nil && (g.Workload != f.Workload || g.Target != f.Target || g.Baseline != f.Baseline) {
-			list = append(list, old)
-		}
+	list, err := others(root, m, f)
+	if err != nil {
+		return "", err
 	}
 	if len(list) >= mostTraced {
 		return "", fmt.Errorf("it has %d graphs already", len(list))
@@ -119,6 +119,25 @@ func keep(dir string, f *record.Flame) (string, error) {
 	}
 	dropUnlisted(root, m.Traced) // older ones, and what an interrupted Keep has left
 	return added.Path, nil
+}
+
+// others are the graphs that a bundle keeps beside a new one, which may be nil: those of other cells. Of one that
+// cannot be read nobody knows which cell it is of.
+func others(root *os.Root, m *Manifest, f *record.Flame) (list []File, err error) {
+	if len(m.Traced) > mostTraced {
+		return nil, fmt.Errorf("%w: it lists %d graphs, more than %d", ErrDamaged, len(m.Traced), mostTraced)
+	}
+	for _, old := range m.Traced {
+		g, err := readFlame(root, old)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w; put the file back as it was, or draw the graph with --flame FILE",
+				ErrDamaged, err)
+		}
+		if f == nil || g.Workload != f.Workload || g.Target != f.Target || g.Baseline != f.Baseline {
+			list = append(list, old)
+		}
+	}
+	return list, nil
 }
 
 // addFlame writes a graph to a file that is named by its content.

@@ -159,6 +159,16 @@ func TestDamagedGraph(t *testing.T) {
 	if r, found := verify(t, dir); len(r.Problems) != 1 || !strings.Contains(found, path) {
 		t.Errorf("verify finds %s", found)
 	}
+	// Whose graph it is cannot be told: it is not replaced, and not removed.
+	if _, err := Keep(dir, graph("vm")); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), path) {
+		t.Errorf("beside a damaged graph: %v", err)
+	}
+	if err := Keeps(dir); !errors.Is(err, ErrDamaged) {
+		t.Errorf("beside a damaged graph: %v", err)
+	}
+	if _, err := os.Stat(file); err != nil {
+		t.Error(err)
+	}
 	m := b.Manifest
 	for _, p := range []string{"../secret", "/etc/passwd", "traced/../plan.yaml", "plan.yaml", "traced/x.json",
 		"console/flame-0123456789abcdef.json"} {
