@@ -154,7 +154,9 @@ func (x *again) find(ctx context.Context, target string) error {
 		return fmt.Errorf("%s in %s: %w", x.w.Label, target, t.Error)
 	}
 	x.agents[target], x.res.Inside[target] = pid, pid > 0
-	if pid == 0 {
+	if h := x.table.targets[target].HostAgent; pid == 0 && h != nil && h() > 0 {
+		x.res.Lost[target] = "its trials are too short to find the processes that work"
+	} else if pid == 0 {
 		g := x.guestOf(ctx, target)
 		x.res.Within[target], x.res.Hidden[target] = g.way, g.why
 	}
@@ -242,9 +244,15 @@ func (x *again) once(ctx context.Context, round int, target string, traced bool)
 	marked := roots.Agent > 0
 	here := marked || x.Tracer.Way == tracing.BPF && len(roots.Serving) > 0
 	within := x.guest(target)
+	if marked {
+		within = nil // they are on this machine
+	}
 	if !traced {
 		here, within = false, nil
 	} else if !here && within == nil {
+		if x.res.Lost[target] != "" {
+			return nil
+		}
 		x.res.Lost[target] = "the processes that work there are not on this machine"
 		if why := x.res.Hidden[target]; why != "" {
 			x.res.Lost[target] += ", and cannot be traced there: " + why

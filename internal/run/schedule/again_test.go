@@ -1,11 +1,15 @@
 package schedule
 
 import (
+	"context"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"tare/internal/judge/verdict"
 	"tare/internal/measure/workload"
+	"tare/internal/plan"
 	"tare/internal/run/perf"
 	"tare/internal/run/tracing"
 )
@@ -59,6 +63,47 @@ func TestAgainWithoutAProcessHere(t *testing.T) {
 	if _, err := RunAgain(t.Context(), Config{Plan: p, Kinds: kinds, Opener: w},
 		Again{Workload: "nosuch"}); err == nil {
 		t.Error("a workload that the plan has not was explained")
+	}
+}
+
+// near is a world whose agents are processes of this machine, which the trials are too short to show.
+type near struct {
+	*world
+	t *testing.T
+}
+
+func (w near) Open(ctx context.Context, e *plan.Target, mounts []*plan.Target, session int) (Target, error) {
+	target, err := w.world.Open(ctx, e, mounts, session)
+	target.Agent, target.HostAgent = unasked{target.Agent, w.t}, os.Getpid
+	return target, err
+}
+
+// unasked is an agent that is not to trace: this machine can.
+type unasked struct {
+	Agent
+	t *testing.T
+}
+
+func (a unasked) Trace(context.Context, any, any) error {
+	a.t.Error("an agent on this machine was asked to trace")
+	return nil
+}
+
+func TestAgainOfTrialsThatAreTooShort(t *testing.T) {
+	w := near{newWorld(0, map[string]float64{"host": 1000, "vm": 2000}), t}
+	p := simPlan("host", "vm")
+	p.Workloads = p.Workloads[:1]
+	res, err := RunAgain(t.Context(), Config{Plan: p, Opener: w, Header: verdict.Run{ID: "no-such-run"},
+		Kinds: func(n string) (*workload.Kind, bool) { return &simKind, n == "sim" }},
+		Again{Workload: p.Workloads[0].Label, Target: "vm", Baseline: "host", Rounds: 1,
+			Tracer: &tracing.Tracer{Way: tracing.Ptrace}})
+	if err != nil || len(res.Trials) != 2 {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	for _, name := range []string{"host", "vm"} {
+		if !strings.Contains(res.Lost[name], "too short") || res.Hidden[name] != "" {
+			t.Errorf("%s: lost %q, hidden %q", name, res.Lost[name], res.Hidden[name])
+		}
 	}
 }
 

@@ -66,7 +66,7 @@ func (o *envOpener) beginCopies() {
 		}
 		t := like.Target
 		t.Close, t.Mounts, t.HostThreads, t.HostProcesses, t.Record.Name = nil, nil, nil, nil, e.Name
-		t.HostExits = nil
+		t.HostExits, t.HostAgent = nil, nil
 		t.Agent = &together{set, e.Copies}
 		if t.DropHostCache != nil {
 			t.DropHostCache = set.dropHostCaches(e.Copies)

@@ -87,7 +87,7 @@ func (o *envOpener) openAll(ctx context.Context) error {
 			}
 			o.table.targets[m.Name] = &target{Target: Target{Agent: t.Agent, Root: mt.Root, Record: mt.Record,
 				DropHostCache: t.DropHostCache, HostThreads: t.HostThreads, HostProcesses: t.HostProcesses,
-				HostMemory: t.HostMemory, HostExits: t.HostExits, Served: mt.Served}}
+				HostAgent: t.HostAgent, HostMemory: t.HostMemory, HostExits: t.HostExits, Served: mt.Served}}
 			o.reporter.tell(Event{Kind: Opened, Target: m.Name, Elapsed: time.Duration(mt.Record.OpenNS)})
 		}
 	}

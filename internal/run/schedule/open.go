@@ -123,6 +123,9 @@ func (d *Drivers) Open(ctx context.Context, e *plan.Target, mounts []*plan.Targe
 	}
 	t.HostThreads, t.HostProcesses, t.HostMemory = hostThreads(opened), hostProcesses(opened), hostMemory(opened)
 	t.HostExits = hostExits(opened)
+	if a, ok := opened.(env.HostAgent); ok {
+		t.HostAgent = a.AgentProcess
+	}
 	if c, ok := opened.(env.HostCacher); ok {
 		t.DropHostCache = c.DropHostCaches
 	}

@@ -41,6 +41,8 @@ type Target struct {
 	// HostProcesses are the processes of this machine that work for the environment all the time, such as its
 	// hypervisor and the servers of its mounts; nil if there are none.
 	HostProcesses func() []int
+	// HostAgent is the id of the agent among the processes of this machine, 0 if it is not there; nil if it never is.
+	HostAgent func() int
 	// HostExits are the exits of the environment's virtual processors, by kind; nil if it is no machine of KVM's.
 	HostExits func() (map[string]int64, error)
 	// HostMemory is the memory of what runs of the environment on this machine; nil if that is not known.
