@@ -15,14 +15,34 @@ import (
 var energyMetric = unit.Metric{Name: record.Energy, Unit: "J", Better: unit.Lower, Sparse: true,
 	Doc: "energy that the whole machine used for each unit of work"}
 
-// WithEnergy are the metrics of a kind, and that of energy, which trials may have or not.
-func WithEnergy(ms []unit.Metric) []unit.Metric { return append(slices.Clone(ms), energyMetric) }
+// WithEnergy are the metrics of a kind, and that of energy, which trials may have or not, unless the kind has one of
+// that name itself: a command's metrics have the names that its user gives.
+func WithEnergy(ms []unit.Metric) []unit.Metric {
+	if ownEnergy(ms) {
+		return ms
+	}
+	return append(slices.Clone(ms), energyMetric)
+}
+
+func ownEnergy(ms []unit.Metric) bool {
+	return slices.ContainsFunc(ms, func(m unit.Metric) bool { return m.Name == record.Energy })
+}
+
+// isEnergy tells whether a cell is of the energy that the controller measured.
+func (e *finder) isEnergy(c *Cell) bool {
+	if c.Metric != record.Energy {
+		return false
+	}
+	k, ok := e.Kinds(c.Kind)
+	w, too := e.Plan.Workload(c.Workload)
+	return ok && too && !ownEnergy(k.MetricsFor(w.Params))
+}
 
 // energyFindings say for each target what its work costs in energy.
 func energyFindings(e *finder, r *Result) []Finding {
 	by := map[string][]*Cell{}
 	for i := range r.Cells {
-		if c := &r.Cells[i]; c.Metric == record.Energy && c.Target != c.Baseline && c.Ratio.Center > 0 {
+		if c := &r.Cells[i]; e.isEnergy(c) && c.Target != c.Baseline && c.Ratio.Center > 0 {
 			by[c.Target] = append(by[c.Target], c)
 		}
 	}

@@ -108,6 +108,9 @@ func (s *spending) record(t *record.Trial) {
 		return
 	}
 	text, perUnit := s.result(t)
+	if _, own := t.Metrics[record.Energy]; own {
+		text, perUnit = record.NotMeasured+"the workload has a metric of its own named "+record.Energy, 0
+	}
 	if t.State == nil {
 		t.State = map[string]string{}
 	}

@@ -157,6 +157,17 @@ func TestEnergyOfThisMachine(t *testing.T) {
 	}
 }
 
+// TestEnergyLeavesTheWorkloadsOwn: a command's metric may have the name of the controller's.
+func TestEnergyLeavesTheWorkloadsOwn(t *testing.T) {
+	done := record.Trial{Work: 10, ControllerNS: 1e12,
+		Figures: record.Figures{Metrics: map[string]float64{record.Energy: 7}}}
+	(&spending{}).record(&done)
+	if s := done.State["energy"]; done.Metrics[record.Energy] != 7 || !strings.HasPrefix(s, record.NotMeasured) ||
+		!strings.Contains(s, record.Energy) {
+		t.Errorf("%v, %q", done.Metrics, s)
+	}
+}
+
 // TestEnergyOfCopies: they begin together, the end is that of the last one, and each of them did the work.
 func TestEnergyOfCopies(t *testing.T) {
 	w := &crowded{world: newWorld(0, map[string]float64{"box": 1e6})}
