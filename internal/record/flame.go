@@ -3,7 +3,9 @@ package record
 import (
 	"fmt"
 	"math"
+	"strings"
 	"time"
+	"unicode"
 )
 
 // Bounds of a Flame: more than a page can draw, and a few hundred KiB of a bundle.
@@ -11,6 +13,7 @@ const (
 	MostFlameFrames = 2000
 	MostFlameDepth  = 100
 	MostFlameName   = 200 // bytes of a function's name
+	mostFlameLabel  = 1000
 )
 
 // Flame is where two targets were on processors, in trials that were sampled by perf: a differential flame graph.
@@ -53,6 +56,11 @@ func (f *Flame) Check() error {
 	case f.Rounds < 1 || f.LeftOut < 0 || !isTime(f.LeftOutNS):
 		return fmt.Errorf("a flame graph of %d trials, %d functions left out", f.Rounds, f.LeftOut)
 	}
+	for _, s := range []string{f.Workload, f.Target, f.Baseline, f.Unit} {
+		if len(s) > mostFlameLabel || !graphic(s) {
+			return fmt.Errorf("a flame graph has a name that cannot be shown: %.60q", s)
+		}
+	}
 	// What is left of each function on the path, for those that it calls.
 	var rest [2][MostFlameDepth + 1]float64
 	for i, x := range f.Frames {
@@ -66,6 +74,8 @@ func (f *Flame) Check() error {
 				f.Frames[max(i, 1)-1].Depth)
 		case len(x.Name) > MostFlameName:
 			return fmt.Errorf("function %d of a flame graph has a name of %d bytes", i+1, len(x.Name))
+		case !graphic(x.Name):
+			return fmt.Errorf("function %d of a flame graph has a name that cannot be shown: %.60q", i+1, x.Name)
 		}
 		for side, ns := range [2]float64{x.NS, x.BaseNS} {
 			if !isTime(ns) {
@@ -82,6 +92,11 @@ func (f *Flame) Check() error {
 		}
 	}
 	return nil
+}
+
+// graphic tells whether a text can be shown as it is: controls, and what changes the direction of writing, cannot.
+func graphic(s string) bool {
+	return !strings.ContainsFunc(s, func(c rune) bool { return !unicode.IsGraphic(c) })
 }
 
 // isTime tells whether a figure is a time that can be drawn, ns.

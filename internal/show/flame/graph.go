@@ -3,7 +3,6 @@ package flame
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"unicode/utf8"
 
 	"tare/internal/record"
@@ -66,7 +65,7 @@ func (n *node) wide() float64 { return max(n.sum[0], n.sum[1]) }
 
 // named is a function's name of at most so many bytes as a graph takes.
 func named(name string) string {
-	name = strings.ToValidUTF8(name, "\ufffd")
+	name = printable(name)
 	for len(name) > record.MostFlameName {
 		_, size := utf8.DecodeLastRuneInString(name)
 		name = name[:len(name)-size]

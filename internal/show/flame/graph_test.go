@@ -39,7 +39,7 @@ func TestGraph(t *testing.T) {
 // TestGraphIsBounded: of more functions than a page can draw the widest stay, with all that call them, and what is left
 // out is told.
 func TestGraphIsBounded(t *testing.T) {
-	hostile := "\xff\u202e" + strings.Repeat("lång", 100)
+	hostile := "\xff\u202e\x1b[2J" + strings.Repeat("lång", 100)
 	var stacks []perf.Stack
 	for i := range 3 * record.MostFlameFrames {
 		stacks = append(stacks, stack(int64(1+i%3), "main", fmt.Sprint("f", i%2500), fmt.Sprint(i, hostile)))
@@ -57,7 +57,7 @@ func TestGraphIsBounded(t *testing.T) {
 		t.Errorf("%d functions, %d left out that take up to %v ns", len(f.Frames), f.LeftOut, f.LeftOutNS)
 	}
 	for _, x := range f.Frames {
-		if !utf8.ValidString(x.Name) {
+		if !utf8.ValidString(x.Name) || strings.ContainsAny(x.Name, "\u202e\x1b") {
 			t.Fatalf("%q", x.Name)
 		}
 		if max(x.NS, x.BaseNS) < f.LeftOutNS {
