@@ -11,6 +11,7 @@ import (
 	"tare/internal/measure/workload"
 	"tare/internal/plan"
 	"tare/internal/run/schedule"
+	"tare/internal/sys/shell"
 	"tare/internal/unit"
 )
 
@@ -61,6 +62,9 @@ func (x *explanation) write(ctx context.Context) error {
 		x.heading("Energy")
 		x.at(2, "What the whole machine uses is read just before and just after the timed part of each trial ("+
 			e.From+"). Where it is not told, the report says why.")
+		if len(e.Meter) > 0 {
+			x.at(2, "The meter is a command: "+shell.Quote(e.Meter...))
+		}
 	}
 	x.heading("Work")
 	for i := range p.Workloads {

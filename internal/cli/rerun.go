@@ -84,6 +84,12 @@ func (cmd *rerunCommand) rerun(ctx context.Context, old *rundiff.Side, f *runFla
 	if err != nil {
 		return err
 	}
+	if old.Redacted && metered(p) {
+		copied := *p
+		copied.Energy, p = nil, &copied
+		lost = append(lost,
+			"energy is not measured: the command of its meter was replaced when the result was redacted")
+	}
 	if f.plan.Budget != nil {
 		p.Budget = *f.plan.Budget
 	}
@@ -129,6 +135,9 @@ func (cmd *rerunCommand) rerun(ctx context.Context, old *rundiff.Side, f *runFla
 	cmd.tell(outcomes)
 	return ending(outcomes, f.strict, !inconclusive && told(c))
 }
+
+// metered tells whether a plan names the command of a meter.
+func metered(p *plan.Plan) bool { return p.Energy != nil && len(p.Energy.Meter) > 0 }
 
 // match makes of a bundle's plan one that this machine can carry out, and says what had to be left out.
 func (cmd *rerunCommand) match(ctx context.Context, old *plan.Plan,

@@ -32,6 +32,9 @@ func (cmd *runCommand) resume(ctx context.Context) error {
 	if err == nil && p.Once() {
 		err = usagef("the worktrees that this run is of are removed; call tare ab --git again")
 	}
+	if err == nil && len(b.Manifest.Redacted) > 0 && metered(p) {
+		err = usagef("%s was redacted, and the command of its meter is not in it: go on with the original", f.resume)
+	}
 	if err == nil {
 		err = cmd.checkFailIf(&f.failIf, p)
 	}
