@@ -44,8 +44,9 @@ type Options struct {
 	Root string
 	// Port is a port of 127.0.0.1 on which the server listens, too; 0 for none.
 	Port int
-	// Open has the server listen at all addresses instead, on a port that is free. It lets nobody in from there without
-	// a password, but has no user with one: the caller makes it. It does not go with Copied.
+	// Open has the server listen at all addresses instead, on a port that is free. PostgreSQL lets in from there only
+	// the Endpoint's user, with a password; MariaDB and MySQL let in whatever accounts the data directory has: the
+	// caller sees to these in a start without Open before. It does not go with Copied.
 	Open bool
 	// Settings are further options of the server, each in the form name=value.
 	Settings []string

@@ -190,6 +190,9 @@ func startMySQL(ctx context.Context, o Options) (_ Server, err error) {
 	for _, setting := range o.Settings {
 		argv = append(argv, "--"+setting)
 	}
+	if o.Open {
+		argv = append(argv, "--skip-name-resolve") // whatever the settings are: root has no password at localhost
+	}
 	s.endpoint = Endpoint{Network: "unix", Address: s.socket, User: mysqlUser, Database: "mysql", Port: o.Port}
 	err = s.launch(ctx, s.command(ctx, o.Dir, argv...), func(ctx context.Context) (string, error) {
 		c, err := mysql.Dial(ctx, mysql.Config{Network: "unix", Address: s.socket, User: mysqlUser})

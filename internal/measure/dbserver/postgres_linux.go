@@ -91,7 +91,7 @@ func startPostgres(ctx context.Context, o Options) (_ Server, err error) {
 	}
 	if o.Open {
 		hba := filepath.Join(o.Dir, "tmp", "pg_hba.conf")
-		lines := "local all all trust\nhost all all all scram-sha-256\n"
+		lines := "local all all trust\nhost all " + postgresUser + " all scram-sha-256\n"
 		if err := os.WriteFile(hba, []byte(lines), 0o644); err != nil {
 			return nil, with(fmt.Errorf("start %s: %w", o.Product, err), s.remove())
 		}

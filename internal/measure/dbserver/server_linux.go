@@ -44,6 +44,9 @@ func Start(ctx context.Context, o Options) (Server, error) {
 	for _, s := range o.Settings {
 		if name, _, ok := strings.Cut(s, "="); !ok || name == "" || strings.ContainsAny(s, "\n\x00") {
 			return nil, fmt.Errorf("start %s: %q is not a setting: use name=value", o.Product, s)
+		} else if o.Open && strings.Contains(strings.ToLower(name), "grant") {
+			return nil, failure("refused", "", "start %s: with the setting %s it would be open to everybody", o.Product,
+				s)
 		}
 	}
 	if o.Open {

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"tare/internal/measure/dbserver"
 	"tare/internal/measure/workload"
 )
 
@@ -74,21 +75,57 @@ func Reached(text string, at netip.Addr) (s workload.Serving, err error) {
 	return workload.Serving{Endpoint: string(whole), Starts: 1, Trials: e.Trials}, err
 }
 
-// admit lets other hosts in, with a password that is made for them, and nobody else: MariaDB's own accounts for the
-// loopback have none.
+// admit lets other hosts in as the user own, with a password that is made for them, and as nobody else: what a dump has
+// brought, and what MariaDB makes for the loopback, is locked. PostgreSQL is started so that it takes no other.
 func (t *target) admit(ctx context.Context) error {
 	t.Key = rand.Text()
 	texts := []string{"ALTER ROLE " + own + " PASSWORD '" + t.Key + "'"}
-	if t.mysql() {
-		texts = []string{"DROP USER IF EXISTS root@'127.0.0.1', root@'::1', ''@'localhost', " + own,
-			"CREATE USER " + own + " IDENTIFIED BY '" + t.Key + "'", "GRANT ALL ON *.* TO " + own}
-	}
 	c, err := dial(ctx, t, false)
 	if err != nil {
 		return err
 	}
-	return errors.Join(run(c, texts...), c.close())
+	if t.mysql() {
+		texts = []string{"CREATE USER " + own + " IDENTIFIED BY '" + t.Key + "'", "GRANT ALL ON *.* TO " + own}
+		err = t.lock(c)
+	}
+	if err == nil {
+		err = run(c, texts...)
+	}
+	return errors.Join(err, c.close())
 }
+
+// lock locks the accounts of MariaDB or MySQL but those that the server itself needs, which are for the socket, and
+// drops those with the name own. Unlike one that is dropped, an account that is locked still defines its views.
+func (t *target) lock(c client) error {
+	// A dump may have written to the tables of accounts, which count from the next start on.
+	if err := run(c, "FLUSH PRIVILEGES"); err != nil {
+		return err
+	}
+	text := "SELECT User, Host FROM mysql.user WHERE NOT (Host = 'localhost' AND User IN " +
+		"('root', 'mariadb.sys', 'mysql.sys', 'mysql.session', 'mysql.infoschema'))"
+	if t.product == dbserver.MariaDB {
+		text += " AND is_role = 'N'" // by a role nobody logs in
+	}
+	var accounts [][2]string
+	err := c.query([]byte(text), &answer{row: func(v [][]byte) error {
+		accounts = append(accounts, [2]string{string(v[0]), string(v[1])})
+		return nil
+	}})
+	for _, a := range accounts {
+		if a[1] == "" {
+			return fmt.Errorf("its account %q is for all hosts and cannot be locked: leave it out of the dump", a[0])
+		}
+		name := quoted(a[0]) + "@" + quoted(a[1])
+		refused := a[0] == own || run(c, "ALTER USER "+name+" ACCOUNT LOCK") != nil // old releases have no lock
+		if refused && err == nil {
+			err = run(c, "DROP USER "+name)
+		}
+	}
+	return err
+}
+
+// quoted is a name as MySQL has it in a statement.
+func quoted(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
 
 // Counts tells whether a state of a trial is one of a server's counters.
 func Counts(state string) bool {

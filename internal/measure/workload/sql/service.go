@@ -64,7 +64,7 @@ func (t *target) start(ctx context.Context, b *workload.Bench, key string, c con
 			t.Database, t.unnamed = name, false
 		}
 	}
-	o := dbserver.Options{Product: t.product, Dir: dir, Root: t.root, Settings: t.settings, Open: t.open}
+	o := dbserver.Options{Product: t.product, Dir: dir, Root: t.root, Settings: t.settings}
 	if o.Copied, err = isDirectory(b); err == nil && o.Copied && fresh {
 		err = unpack(b, filepath.Join(dir, "data"))
 	}
@@ -74,25 +74,23 @@ func (t *target) start(ctx context.Context, b *workload.Bench, key string, c con
 	if b.Home != "" && b.Home != b.Dir {
 		o.SocketDir = b.Home
 	}
+	o.Open = t.open && o.Copied // which is refused
 	s, err := dbserver.Start(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	r := &running{server: s}
 	defer func() {
-		if err != nil {
+		if err != nil && s != nil {
 			err = with(err, s.Stop(context.WithoutCancel(ctx)))
 		}
 	}()
-	e := s.Endpoint()
-	t.Network, t.Address, t.User, t.Password, t.PID, t.Version, t.Port = e.Network, e.Address, e.User, e.Password,
-		s.Pid(), s.Version(), e.Port
+	t.serve(s)
 	if o.Copied && t.unnamed {
-		t.Database = e.Database // the directory has its own databases
+		t.Database = s.Endpoint().Database // the directory has its own databases
 	}
 	if fresh {
 		if !o.Copied {
-			err = t.load(ctx, b, e.Database, c)
+			err = t.load(ctx, b, s.Endpoint().Database, c)
 		}
 		if err != nil {
 			return nil, err
@@ -102,10 +100,22 @@ func (t *target) start(ctx context.Context, b *workload.Bench, key string, c con
 		}
 	}
 	if t.open {
+		// It has a port only when its accounts are in order: those of a new server have no password, and those of a
+		// dump are not known.
 		if err := t.admit(ctx); err != nil {
 			return nil, fmt.Errorf("let other hosts in: %w", err)
 		}
+		err, s = s.Stop(ctx), nil
+		if err != nil {
+			return nil, fmt.Errorf("let other hosts in: %w", err)
+		}
+		o.Open = true
+		if s, err = dbserver.Start(ctx, o); err != nil {
+			return nil, err
+		}
+		t.serve(s)
 	}
+	r := &running{server: s}
 	text, err := json.Marshal(t.endpoint)
 	if err != nil {
 		return nil, err
@@ -114,6 +124,13 @@ func (t *target) start(ctx context.Context, b *workload.Bench, key string, c con
 	b.Note("server_version", t.Version)
 	b.Note("server_account", s.Account())
 	return r, nil
+}
+
+// serve takes a server that has been started.
+func (t *target) serve(s dbserver.Server) {
+	e := s.Endpoint()
+	t.Network, t.Address, t.User, t.Password, t.PID, t.Version, t.Port = e.Network, e.Address, e.User, e.Password,
+		s.Pid(), s.Version(), e.Port
 }
 
 // load makes the database, by a connection to one that always exists, and fills it.
