@@ -270,15 +270,31 @@ func figures(o *deploy.Outcome, parts []Part, server *deploy.Outcome) error {
 	return nil
 }
 
-// histograms merges those of all hosts. Not every host has each group.
+// mostHistograms bounds the histograms of a host that are of no group. Each takes 57 KiB once it is unpacked.
+const mostHistograms = 64
+
+// histograms merges those of all hosts. Not every host has each group. One of a group that the first host does not tell
+// apart is left out: then addGroups refuses them.
 func histograms(parts []Part) (map[string]*histogram.Histogram, error) {
 	merged, want := map[string]*histogram.Histogram{}, ungrouped(&parts[0])
+	groups := map[string]bool{}
+	for _, g := range parts[0].Result.Groups[:min(len(parts[0].Result.Groups), record.MaxGroups+1)] {
+		groups[g.ID] = true
+	}
 	for i := range parts {
 		p := &parts[i]
-		if n := ungrouped(p); n != want {
-			return nil, failed(Unmerged, "%s has sent %d histograms, and %s %d", p.Name, n, parts[0].Name, want)
+		if n := ungrouped(p); n != want || n > mostHistograms {
+			return nil, failed(Unmerged, "%s has sent %d histograms, and %s %d; at most %d are possible", p.Name, n,
+				parts[0].Name, want, mostHistograms)
 		}
 		for name, packed := range p.Result.Histograms {
+			switch id, grouped := strings.CutPrefix(name, record.GroupHistogram); {
+			case grouped && !groups[id]:
+				continue
+			case !grouped && i > 0 && merged[name] == nil:
+				return nil, failed(Unmerged, "%s has sent a histogram %.40q, and %s has not", p.Name, name,
+					parts[0].Name)
+			}
 			h, err := histogram.Parse(packed)
 			if err != nil {
 				return nil, failed(Unmerged, "the latencies of %s: %v", p.Name, err)

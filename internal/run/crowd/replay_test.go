@@ -153,8 +153,29 @@ func TestReplaysThatDoNotAddUp(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	// Histograms of nothing are not even looked at, and too many are refused.
+	parts, _, _, _ := replays(g, 2)
+	for i := range 100_000 {
+		parts[1].Result.Histograms[fmt.Sprint(record.GroupHistogram, "X", i)] = []byte{1}
+	}
+	if _, err := Merge(parts, nil, true); err != nil {
+		t.Errorf("with histograms of groups that are not there: %v", err)
+	}
+	for _, other := range []bool{false, true} {
+		parts, _, _, _ = replays(g, 2)
+		for i := range parts {
+			for k := range mostHistograms {
+				if !other || k == i {
+					parts[i].Result.Histograms[fmt.Sprint(k)] = new(histogram.Histogram).Append(nil)
+				}
+			}
+		}
+		if _, err := Merge(parts, nil, true); err == nil || !strings.Contains(err.Error(), "has sent") {
+			t.Errorf("too many or other histograms: %v", err)
+		}
+	}
 	// Percentiles of a part are none.
-	parts, _, _, _ := replays(g, 3)
+	parts, _, _, _ = replays(g, 3)
 	delete(parts[1].Result.Histograms, record.GroupHistogram+"F1")
 	o, err := Merge(parts, nil, true)
 	if err != nil || o.Result.Groups[1].P99 != 0 || o.Result.Groups[0].P99 == 0 {
