@@ -29,6 +29,8 @@ const (
 	// mostLead bounds: an agent waits no longer than a second.
 	leastLead = 5 * time.Millisecond
 	mostLead  = 800 * time.Millisecond
+	// counterLead is how much earlier a database server's counters are read than the hosts begin.
+	counterLead = 20 * time.Millisecond
 	// mostStagger bounds by how much the last of several hosts begins later, so that their requests do not fall due
 	// together.
 	mostStagger = 20 * time.Millisecond
@@ -116,6 +118,9 @@ func (c *crowding) do(ctx context.Context, run wire.Run, strict bool) (o deploy.
 		mark = func(bool) {}
 	}
 	g := &gate{open: make(chan struct{}), missing: len(members), gap: c.stagger(len(members)), mark: mark}
+	if c.divided() && c.server() != nil {
+		g.lead = counterLead
+	}
 	all, over := make(chan came, len(members)+1), make(chan struct{})
 	going := 0
 	begin := func(number int, agent Agent, run wire.Run, h deploy.Held) {
@@ -147,7 +152,8 @@ func (c *crowding) do(ctx context.Context, run wire.Run, strict bool) (o deploy.
 		offered := make(chan string, 1)
 		ready := func(ctx context.Context, o string, _ int64) (int64, error) {
 			offered <- o
-			return g.wait(ctx, 0)
+			at, err := g.wait(ctx, 0)
+			return at - int64(g.lead), err
 		}
 		begin(-1, agent, run, deploy.Held{Over: over, Ready: ready})
 		select {
@@ -347,6 +353,7 @@ func (c *crowding) stagger(hosts int) time.Duration {
 type gate struct {
 	mark func(begins bool)
 	gap  time.Duration
+	lead time.Duration // by how much the server begins before them
 	open chan struct{} // closed once at is known
 
 	mu      sync.Mutex
@@ -360,7 +367,7 @@ func (g *gate) ready(ctx context.Context, number int, rtt int64) (at int64, err 
 	g.mu.Lock()
 	g.rtt = max(g.rtt, rtt)
 	if g.missing--; g.missing == 0 {
-		g.at = soon(g.rtt)
+		g.at = soon(g.rtt) + int64(g.lead)
 		g.mark(true)
 		close(g.open)
 	}
