@@ -68,8 +68,8 @@ func (c *crowding) Calibrate(ctx context.Context, q wire.Calibrate) (got wire.Ca
 	for i := range c.hosts {
 		got.Work += c.hosts[i].Weight
 	}
-	if c.divided() && c.w.Params.Bool("whole") {
-		got.Work = 1 // of all hosts together
+	if c.divided() {
+		got.Work = 1 // of all hosts together; too few sessions for them are told
 	}
 	for range crowdSteps {
 		o, err := c.do(ctx, wire.Run{Job: q.Job, Work: got.Work, Warmup: true}, false)
