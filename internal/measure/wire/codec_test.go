@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -122,6 +123,11 @@ func TestGroupsFitAFrame(t *testing.T) {
 		res.Groups = append(res.Groups, record.Group{ID: "0123456789ABCDEF", Count: math.MaxInt64,
 			Text: strings.Repeat("<", record.MaxGroupText), Seconds: 1.0 / 3, P50: 1.0 / 3, P99: 1.0 / 3,
 			Check: strings.Repeat("x", 80)})
+	}
+	// What a replay pools of its groups (replay.mostPooled), and three histograms of all.
+	res.Histograms = map[string][]byte{"": make([]byte, 768<<10+3*(32<<10))}
+	for i := range record.MaxGroups {
+		res.Histograms[record.GroupHistogram+"0123456789ABCDEF"+strconv.Itoa(i)] = nil
 	}
 	if err := NewWriter(io.Discard).JSON(TypeResult, 1, res); err != nil {
 		t.Error(err)

@@ -117,7 +117,7 @@ func (r *Replay) Report(b *workload.Bench, site string) error {
 }
 
 // mostPooled bounds the histograms of groups, in bytes: all results are one frame (wire.MaxPayload).
-const mostPooled = 2 << 20
+const mostPooled = 768 << 10
 
 // pool tells what is for who adds it up with that of other hosts.
 func (r *Replay) pool(b *workload.Bench) {
@@ -130,7 +130,9 @@ func (r *Replay) pool(b *workload.Bench) {
 	for i := range p.groups.members {
 		if name := record.GroupHistogram + b.Groups[i].ID; b.Groups[i].Count > 0 && room > 0 {
 			b.Pool(name, p.times.histogram(i))
-			room -= len(b.Histograms[name])
+			if room -= len(b.Histograms[name]); room < 0 {
+				delete(b.Histograms, name)
+			}
 		}
 	}
 	if connects := new(histogram.Histogram); !r.Kept {
