@@ -110,7 +110,7 @@ func (r *Replay) Report(b *workload.Bench, site string) error {
 	if r.Paced() {
 		r.reportBehind(b, z)
 	}
-	if b.Held {
+	if len(b.Parts) > 0 {
 		r.pool(b)
 	}
 	return nil
