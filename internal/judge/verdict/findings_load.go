@@ -29,7 +29,8 @@ const bound = 0.95
 // that its CPU is the limit is what the network costs there.
 const familyNetwork = "network"
 
-// withholdClient withholds the verdict on a load test whose client had no CPU to spare: the figure is the client's.
+// withholdClient withholds the verdict on a load test whose client had no CPU to spare, or was behind a log's schedule
+// by itself: the figure is the client's.
 func withholdClient(c *cellBuilder) {
 	if c.Family == familyNetwork {
 		return
@@ -38,20 +39,24 @@ func withholdClient(c *cellBuilder) {
 		target string
 		of     *series
 	}{{c.Target, c.candidate}, {c.Baseline, c.baseline}} {
-		share := medianState(side.of, clientShare)
-		// else withholdWarnings does it
-		if share >= bound && !hasCode(trialWarnings(side.target, side.of), "client-bound") {
-			who, remedy := "the load generator",
-				"give the client more CPUs or threads, or the server less work per request"
-			if hosts := loadHosts(side.of); len(hosts) > 0 {
-				who = fmt.Sprintf("of the %d hosts that offered the load, %s", len(hosts), boundOf(hosts))
-				remedy = "give it a smaller share of the load (from=), or offer the load from more hosts"
-			}
-			c.withhold("client-bound", fmt.Sprintf("%s used %.0f %% of its CPU time in the trials "+
-				"of %s: the figure is the limit of the load generator and not of the server",
-				who, 100*share, side.target),
-				remedy)
+		share, hosts := medianState(side.of, clientShare), loadHosts(side.of)
+		busy := share >= bound
+		if !busy && !slices.ContainsFunc(hosts, loadHost.limit) ||
+			hasCode(trialWarnings(side.target, side.of), "client-bound") { // then withholdWarnings does it
+			continue
 		}
+		who, remedy := "the load generator",
+			"give the client more CPUs or threads, or the server less work per request"
+		if len(hosts) > 0 {
+			who = fmt.Sprintf("of the %d hosts that offered the load, %s", len(hosts), boundOf(hosts))
+			remedy = "give it a smaller share of the load (from=), or offer the load from more hosts"
+		}
+		did := "was busy, or behind the log's schedule by itself, in most of the trials"
+		if busy {
+			did = fmt.Sprintf("used %.0f %% of its CPU time in the trials", 100*share)
+		}
+		c.withhold("client-bound", fmt.Sprintf("%s %s of %s: the figure is the limit of the load generator and not of "+
+			"the server", who, did, side.target), remedy)
 	}
 }
 
@@ -71,7 +76,11 @@ type loadHost struct {
 	name  string
 	share float64 // median of the share of its CPU time that it used; NaN if it is not known
 	bound int     // trials in which it was its own limit
+	of    int     // trials in all
 }
+
+// limit tells whether it was its own limit.
+func (h loadHost) limit() bool { return h.share >= bound || 2*h.bound > h.of }
 
 // loadHosts are those of a series, in the order of the plan; none where each target did its work alone.
 func loadHosts(s *series) (hosts []loadHost) {
@@ -96,6 +105,7 @@ func loadHosts(s *series) (hosts []loadHost) {
 	}
 	for i := range hosts {
 		hosts[i].share, hosts[i].bound = medianOf(shares[hosts[i].name]), bounds[hosts[i].name]
+		hosts[i].of = len(s.keys)
 	}
 	return hosts
 }
@@ -104,7 +114,7 @@ func loadHosts(s *series) (hosts []loadHost) {
 func boundOf(hosts []loadHost) string {
 	var names []string
 	for _, h := range hosts {
-		if h.share >= bound {
+		if h.limit() {
 			names = append(names, h.name)
 		}
 	}
@@ -134,8 +144,7 @@ func offeredFindings(e *finder, _ *Result) []Finding {
 			continue
 		}
 		hosts := loadHosts(c.candidate)
-		limit := func(h loadHost) bool { return h.share >= bound || 2*h.bound > len(c.candidate.keys) }
-		if len(hosts) == 0 || slices.ContainsFunc(hosts, limit) {
+		if len(hosts) == 0 || slices.ContainsFunc(hosts, loadHost.limit) {
 			continue
 		}
 		if n, ok := at[c.Workload]; ok {

@@ -128,6 +128,16 @@ func TestBoundHostIsNamed(t *testing.T) {
 		!strings.Contains(f.Remedy, "from=") {
 		t.Errorf("%+v", f)
 	}
+	// One that was behind a log's schedule by itself has CPU time left.
+	r = two(on("http.get")).trials(vmTrials(func(t *record.Trial) {
+		t.Load, t.State[clientShare] = offered(0.41, 0.2), "0.41"
+		t.Load.Hosts[1].Bound = true
+	})).evaluate()
+	f = finding(r, "client-bound")
+	if f == nil || !strings.Contains(f.Text, "of the 2 hosts that offered the load, c2 was busy, or behind") ||
+		r.Cells[0].Verdict != record.Withheld && r.Cells[len(r.Cells)-1].Verdict != record.Withheld {
+		t.Errorf("%+v %+v", f, r.Cells)
+	}
 }
 
 // TestPeerThatDied holds that one trial suffices to withhold an open verdict where the other end is gone.
