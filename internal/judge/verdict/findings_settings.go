@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"tare/internal/measure/workload"
 	"tare/internal/plan"
 	"tare/internal/record"
 	"tare/internal/sys/shell"
@@ -111,6 +112,9 @@ func whichOne(e *finder, r *Result, t *Target, workloads []string) string {
 	}
 	for i := range e.Plan.Workloads {
 		if w := &e.Plan.Workloads[i]; w.Label == workloads[0] {
+			if w.Params[workload.FromParam]+w.Params[workload.ToParam] != "" { // environments that the command lacks
+				return "to find out which one it is, " + other
+			}
 			words = append(words, "-w", asFlag(w))
 		}
 	}
@@ -119,18 +123,28 @@ func whichOne(e *finder, r *Result, t *Target, workloads []string) string {
 }
 
 // asFlag writes a workload as a command line has it: its kind, and the parameters that its label shows. A label in
-// other words has none that can be read.
+// other words, or one that is cut, has none that can be read.
 func asFlag(w *plan.Workload) string {
 	words := strings.Fields(w.Label)
 	if len(words) < 2 || words[0] != w.Kind {
 		return w.Kind
 	}
+	escape := strings.NewReplacer(`\`, `\\`, `,`, `\,`, `"`, `\"`) // as plan.Parse takes it
+	var pairs []string
+	command := ""
 	for _, word := range words[1:] {
-		if name, _, ok := strings.Cut(word, "="); !ok || w.Params[name] == "" {
+		name, _, ok := strings.Cut(word, "=")
+		v := w.Params[name]
+		switch {
+		case !ok || v == "" || strings.HasSuffix(word, "…"):
 			return w.Kind
+		case name == "command": // everything behind it is part of it
+			command = ",command=" + v
+		default:
+			pairs = append(pairs, name+"="+escape.Replace(v))
 		}
 	}
-	return w.Kind + ":" + strings.Join(words[1:], ",")
+	return w.Kind + ":" + strings.TrimPrefix(strings.Join(pairs, ",")+command, ",")
 }
 
 // bears tells whether a setting can explain any of the ratios that differ.
