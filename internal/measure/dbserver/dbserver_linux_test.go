@@ -209,6 +209,61 @@ func TestDoesNotStart(t *testing.T) {
 	})
 }
 
+// TestWhy holds that the reason is the server's, and not its answer to whoever asks whether it has started.
+func TestWhy(t *testing.T) {
+	for _, c := range [][2]string{
+		{"FATAL:  the database system is starting up\nPANIC:  could not write\nFATAL:  later\n", "PANIC:  could not"},
+		{"FATAL:  the database system is shutting down\nFATAL:  no space\n", "FATAL:  no space"},
+	} {
+		log, want := c[0], c[1]
+		if got := why([]byte(log)); !strings.Contains(got, want) || strings.Contains(got, "the database system") {
+			t.Errorf("%q: %q", log, got)
+		}
+	}
+}
+
+// TestPortThatIsTakenMeanwhile has somebody else listen at the port that was found free.
+func TestPortThatIsTakenMeanwhile(t *testing.T) {
+	test := func(t *testing.T, o Options) {
+		find, busy, tries := findPort, busyPort(t), 0
+		defer func() { findPort = find }()
+		findPort = func() (int, error) {
+			if tries++; tries < 2 {
+				return busy, nil
+			}
+			return find()
+		}
+		o.Open = true
+		s := started(t, o)
+		if tries < 2 || s.Endpoint().Port == busy {
+			t.Errorf("port %d after %d tries", s.Endpoint().Port, tries)
+		}
+		c, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Endpoint().Port)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+		if o.Product == PostgreSQL {
+			return // its many starts take long
+		}
+		findPort = func() (int, error) { return busy, nil }
+		if err := s.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		_, err = Start(t.Context(), o)
+		if f, ok := errors.AsType[*record.Failure](err); !ok || f.Kind != "setup" || !taken(f.Evidence) {
+			t.Errorf("no port is free: %+v", err)
+		}
+	}
+	each(t, test)
+	t.Run(string(PostgreSQL), func(t *testing.T) {
+		if _, err := findPostgres(""); err != nil && os.Getenv("TARE_REQUIRE") == "" {
+			t.Skip(err)
+		}
+		test(t, Options{Product: PostgreSQL, Dir: filepath.Join(t.TempDir(), "server")})
+	})
+}
+
 func busyPort(t *testing.T) int {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

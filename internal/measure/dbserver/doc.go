@@ -95,7 +95,10 @@ func failure(kind, log, format string, args ...any) *record.Failure {
 // consequences, or else its most telling line.
 func why(log []byte) string {
 	for line := range strings.Lines(proc.Printable(log)) {
-		if strings.Contains(line, "ERROR") || strings.Contains(line, "FATAL") {
+		if strings.Contains(line, "the database system is") {
+			continue // the answer of a PostgreSQL that starts or ends to our own question
+		}
+		if strings.Contains(line, "ERROR") || strings.Contains(line, "FATAL") || strings.Contains(line, "PANIC") {
 			return "; its log says: " + strings.TrimSpace(line)
 		}
 	}

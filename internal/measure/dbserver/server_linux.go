@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"tare/internal/record"
 	"tare/internal/sys/account"
 	"tare/internal/sys/proc"
 	"tare/internal/sys/sock"
@@ -54,15 +55,49 @@ func Start(ctx context.Context, o Options) (Server, error) {
 			return nil, failure("refused", "", "start %s: it would be open to everybody, because the accounts of a "+
 				"data directory are not known: load a dump (data=FILE.sql) for a load from elsewhere", o.Product)
 		}
-		fd, port, err := sock.Listen(netip.AddrPortFrom(netip.IPv4Unspecified(), 0))
-		if err != nil {
-			return nil, fmt.Errorf("start %s: find a port: %w", o.Product, err)
-		}
-		sock.Close(fd)
-		o.Port = port
 	}
 	ctx, cancel := proc.WithPatience(ctx, startTime)
 	defer cancel()
+	if !o.Open {
+		return start(ctx, o)
+	}
+	for try := 1; ; try++ {
+		port, err := findPort()
+		if err != nil {
+			return nil, fmt.Errorf("start %s: find a port: %w", o.Product, err)
+		}
+		o.Port = port
+		s, err := start(ctx, o)
+		if err == nil && taken(s.Log()) { // PostgreSQL does without one of its addresses
+			err = with(failure("setup", s.Log(), "start %s: port %d is in use", o.Product, port), s.Stop(ctx))
+		}
+		if err == nil {
+			return s, nil
+		}
+		f, ok := errors.AsType[*record.Failure](err)
+		if !ok || !taken(f.Evidence) || try == portTries {
+			return nil, err
+		}
+	}
+}
+
+// portTries is how often a server that is open is started, each time with another port. Somebody may take the one that
+// was found free before the server does.
+const portTries = 5
+
+// findPort finds a port that is free at all addresses.
+var findPort = func() (int, error) {
+	fd, port, err := sock.Listen(netip.AddrPortFrom(netip.IPv4Unspecified(), 0))
+	if err == nil {
+		sock.Close(fd)
+	}
+	return port, err
+}
+
+// taken tells whether a log says that a port is in use.
+func taken(log string) bool { return strings.Contains(log, "ddress already in use") }
+
+func start(ctx context.Context, o Options) (Server, error) {
 	switch o.Product {
 	case MariaDB, MySQL:
 		return startMySQL(ctx, o)
