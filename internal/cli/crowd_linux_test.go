@@ -69,7 +69,7 @@ func TestReplayFromTwoEnvironments(t *testing.T) {
 	needRoot(t)
 	need(t, "mariadbd")
 	l.file("plan.yaml", `seed: 7
-trial: 300ms
+trial: 500ms
 blocks: 6
 environments:
   base: local
@@ -78,22 +78,26 @@ environments:
 workloads:
   - { kind: sql.replay, log: shop, data: shop, items: 100, views: 300, lanes: 2, from: c1+c2 }
 `)
-	o := l.do("run", "plan.yaml", "-o", "out")
-	if o.code != 0 {
-		t.Fatalf("exit code %d:\n%s%s", o.code, o.err, o.out)
-	}
-	good := 0
-	for _, tr := range l.trialsOf("out", "base") {
-		if tr.Error != nil {
-			if tr.Error.Kind != "load-apart" { // the machine is busy
-				t.Errorf("%+v", tr.Error)
-			}
-			continue
+	// On a busy machine one of them may begin too late, or end too early, in each trial of a run.
+	good, out := 0, ""
+	var o outcome
+	for try := 1; good == 0 && try <= 4; try++ {
+		out = fmt.Sprint("out", try)
+		if o = l.do("run", "plan.yaml", "-o", out); o.code != 0 {
+			t.Fatalf("exit code %d:\n%s%s", o.code, o.err, o.out)
 		}
-		good++
-		if x := tr.Load; x == nil || len(x.Hosts) != 2 ||
-			fmt.Sprint(x.Hosts[0].Work+x.Hosts[1].Work) != tr.State["statements"] || len(tr.Groups) < 2 {
-			t.Errorf("a trial has %+v, %v", x, tr.State)
+		for _, tr := range l.trialsOf(out, "base") {
+			if tr.Error != nil {
+				if tr.Error.Kind != "load-apart" {
+					t.Errorf("%+v", tr.Error)
+				}
+				continue
+			}
+			good++
+			if x := tr.Load; x == nil || len(x.Hosts) != 2 ||
+				fmt.Sprint(x.Hosts[0].Work+x.Hosts[1].Work) != tr.State["statements"] || len(tr.Groups) < 2 {
+				t.Errorf("a trial has %+v, %v", x, tr.State)
+			}
 		}
 	}
 	// A host that is bound is a verdict of its own on a machine of two processors.
@@ -103,8 +107,8 @@ workloads:
 	if good == 0 {
 		t.Error("no trial counts")
 	}
-	if o := l.do("verify", "out"); o.code != 0 {
+	if o := l.do("verify", out); o.code != 0 {
 		t.Errorf("verify: exit code %d:\n%s%s", o.code, o.err, o.out)
 	}
-	l.gone("out")
+	l.gone(out)
 }
