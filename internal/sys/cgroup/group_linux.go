@@ -40,9 +40,23 @@ func places(l *Limits) (map[string]hierarchy, error) {
 		if err := unix.Access(h.dir, unix.W_OK); err != nil {
 			return nil, fmt.Errorf("%w in %s: %w", ErrUnavailable, h.dir, err)
 		}
+		if h.v2 && occupied(h.dir) {
+			return nil, fmt.Errorf("%w in %s: processes are in it, as at the top of a container, and then no group "+
+				"below it gets a controller", ErrUnavailable, h.dir)
+		}
 		out[c] = h
 	}
 	return out, nil
+}
+
+// occupied tells whether processes keep a directory of version 2 from having groups with controllers. The top of all,
+// which may have both, has no type.
+func occupied(dir string) bool {
+	if _, err := os.Stat(filepath.Join(dir, "cgroup.type")); err != nil {
+		return false
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+	return err == nil && len(b) > 0
 }
 
 // offers are the controllers of a hierarchy of version 2.
