@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -114,10 +115,14 @@ func Take(ctx context.Context, path string, waiting func()) (*Lock, error) {
 	}
 }
 
-// open opens the file, which may be another user's: who can read it can lock it.
+// open opens the file, for writing if that is allowed: NFS locks no other one. It may be another user's: elsewhere who
+// can read it can lock it.
 func open(path string) (*os.File, error) {
 	for range 100 {
-		f, err := os.OpenFile(path, os.O_RDONLY|noFollow, 0)
+		f, err := os.OpenFile(path, os.O_RDWR|noFollow, 0)
+		if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+			f, err = os.OpenFile(path, os.O_RDONLY|noFollow, 0)
+		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			return f, err
 		}

@@ -125,3 +125,27 @@ func TestLinkIsNotFollowed(t *testing.T) {
 		t.Error("a lock was taken through a link")
 	}
 }
+
+// TestOpenForWriting: a lock file that is there is opened for writing, which NFS asks for, and one that may only be
+// read for reading.
+func TestOpenForWriting(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteString("x"); err != nil {
+		t.Errorf("it cannot be written to: %v", err)
+	}
+	if err := errors.Join(f.Close(), os.Chmod(path, 0o400)); err != nil {
+		t.Fatal(err)
+	}
+	l, err := Try(path)
+	if err != nil {
+		t.Fatalf("one that may only be read: %v", err)
+	}
+	l.Release()
+}
