@@ -235,6 +235,7 @@ type candidate struct {
 	file   entry
 	staged string // where the file is that has no name of its own yet; "" where it has one
 	failed error  // this machine could not read the bundle, which says nothing of the bundle
+	was    entry  // what the folder has of it, where it counted and cannot be read now
 }
 
 // stage reads the bundles and packs each into a file of the fleet's folder that has no name of its own yet.
@@ -492,8 +493,13 @@ func (f *folder) settle(all []candidate) (*fleet.Admitted, error) {
 	a := f.admit(all)
 	next := state{Schema: Schema, Version: f.state.Version, Plan: a.Plan, Build: a.Build, By: a.By,
 		Expected: f.Rules.Expected, Parts: f.Rules.Parts, Refused: []fleet.Refusal{}}
+	unread := map[string]bool{}
+	for i := range all {
+		unread[all[i].Bundle] = unread[all[i].Bundle] || all[i].was.File != ""
+	}
 	for _, r := range a.Refused {
-		if r.Code != fleet.NotThere { // a name that was mistyped is no part of the fleet
+		// A name that was mistyped is no part of the fleet. What cannot be read now is looked at each time.
+		if r.Code != fleet.NotThere && !unread[r.Bundle] {
 			next.Refused = append(next.Refused, r)
 		}
 	}
@@ -505,6 +511,13 @@ func (f *folder) settle(all []candidate) (*fleet.Admitted, error) {
 			}
 		}
 		next.Hosts = append(next.Hosts, c.file)
+	}
+	// The disk may give it back, or another build read it: only what something else took the place of is removed.
+	for i := range all {
+		was := all[i].was
+		if was.File != "" && !slices.ContainsFunc(next.Hosts, func(e entry) bool { return e.File == was.File }) {
+			next.Hosts = append(next.Hosts, was)
+		}
 	}
 	slices.SortFunc(next.Hosts, func(x, y entry) int { return cmp.Compare(x.File, y.File) })
 	src, err := json.MarshalIndent(&next, "", "  ")

@@ -273,6 +273,56 @@ func TestCollectGrown(t *testing.T) {
 	}
 }
 
+// TestCollectKeepsWhatItCannotRead: a bundle of the folder that cannot be read for a moment is not lost by a collection
+// of others.
+func TestCollectKeepsWhatItCannotRead(t *testing.T) {
+	in, dir := t.TempDir(), filepath.Join(t.TempDir(), "fleet")
+	first := hostBundle(t, in, 1, 3, 1, nil)
+	a, err := Add(t.Context(), dir, []string{first}, options(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	collected(t, a, 1)
+	if a, err = Load(t.Context(), dir, options(t)); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, a.Hosts[0].File)
+	good, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, next := range []int{2, 3} {
+		if err := os.WriteFile(file, good[1:], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if a, err = Add(t.Context(), dir, []string{hostBundle(t, in, next, 3, 1, nil)}, options(t)); err != nil {
+			t.Fatal(err)
+		}
+		collected(t, a, next-1, "n01 damaged")
+		if err := os.WriteFile(file, good, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if a, err = Load(t.Context(), dir, options(t)); err != nil {
+			t.Fatal(err)
+		}
+		collected(t, a, next)
+	}
+	// Given again, by whatever name, it takes the place of what cannot be read.
+	moved := filepath.Join(t.TempDir(), "n01")
+	if err := errors.Join(os.Rename(first, moved), os.WriteFile(file, good[1:], 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{moved, moved} {
+		if a, err = Add(t.Context(), dir, []string{path}, options(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	collected(t, a, 3)
+	if files, err := os.ReadDir(filepath.Join(dir, hostsDir)); err != nil || len(files) != 6 {
+		t.Errorf("files of 3 hosts: %v %v", files, err)
+	}
+}
+
 func TestCollectRefusesFolders(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "letters.txt"), nil, 0o644); err != nil {

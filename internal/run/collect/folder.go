@@ -174,7 +174,11 @@ func (f *folder) candidates(ctx context.Context) ([]candidate, error) {
 	f.Read = nil // they were told of when they were collected
 	defer func() { f.Read = told }()
 	out, err := f.each(ctx, len(f.state.Hosts), func(i int, scratch string) candidate {
-		return f.kept(f.state.Hosts[i], scratch)
+		c := f.kept(f.state.Hosts[i], scratch)
+		if c.Refused != nil {
+			c.was = f.state.Hosts[i]
+		}
+		return c
 	})
 	for i := range f.state.Refused {
 		r := f.state.Refused[i]
