@@ -45,6 +45,10 @@ func TestSlurm(t *testing.T) {
 		p.Slurm.Arguments(nil), []string{"--mem=0", "--exclude=n3"}) {
 		t.Errorf("%q", p.Slurm.Arguments(nil))
 	}
+	short := mustParse(t, "slurm: { sbatch: [-c 4, -L lic, -H, -x n3 -t 5] }\n"+work).Slurm
+	if got := strings.Join(short.Arguments([]string{"time", "licenses"}), " "); got != "-c 4 -H -x n3 -t 5" {
+		t.Errorf("options of one letter: %q", got)
+	}
 	for _, nothing := range []string{"", "slurm:\n", "slurm: {}\n", "slurm: { partition: , sbatch: [] }\n"} {
 		if p := mustParse(t, nothing+work); p.Slurm != nil || p.Slurm.Arguments(nil) != nil {
 			t.Errorf("%q gives %+v", nothing, p.Slurm)
@@ -102,6 +106,8 @@ func TestSlurmMistakes(t *testing.T) {
 		"slurm:\n  memory: 8\n":                                 "2:11: 8 is out of range",
 		"slurm:\n  sbatch: [--array=1-3]\n":                     "2:12: slurm: sbatch: --array is not for a fleet",
 		"slurm:\n  sbatch: [-W]\n":                              "2:12: slurm: sbatch: --wait is not for a fleet",
+		"slurm:\n  sbatch: [-Z 1]\n":                            "2:12: slurm: sbatch: expected an option",
+		"slurm:\n  sbatch: [--time=5 -- x]\n":                   "2:12: slurm: sbatch: -- ends the options",
 		"slurm:\n  sbatch: [batch]\n":                           "2:12: slurm: sbatch: expected an option",
 		"slurm:\n  sbatch: [\"--comment='x\"]\n":                "2:12: slurm: sbatch: ",
 		"slurm:\n  sbatch: ['']\n":                              "2:12: slurm: sbatch: expected an option",

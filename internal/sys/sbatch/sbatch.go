@@ -55,28 +55,81 @@ func Lines(src []byte) ([]string, error) {
 	return args, nil
 }
 
-// short are the options with one letter that matter here, by that letter.
-var short = map[byte]string{
-	'A': "account", 'C': "constraint", 'D': "chdir", 'J': "job-name", 'M': "clusters", 'N': "nodes", 'V': "version",
-	'W': "wait", 'a': "array", 'e': "error", 'h': "help", 'n': "ntasks", 'o': "output", 'p': "partition", 'q': "qos",
-	't': "time", 'w': "nodelist",
-}
+// valued are the options with one letter that take a value, in the same word or the next one, by that letter; flags
+// those that take none (-k takes one only in its word).
+var (
+	valued = map[byte]string{
+		'A': "account", 'B': "extra-node-info", 'C': "constraint", 'D': "chdir", 'F': "nodefile", 'G': "gpus",
+		'J': "job-name", 'L': "licenses", 'M': "clusters", 'N': "nodes", 'S': "core-spec", 'a': "array", 'b': "begin",
+		'c': "cpus-per-task", 'd': "dependency", 'e': "error", 'i': "input", 'm': "distribution", 'n': "ntasks",
+		'o': "output", 'p': "partition", 'q': "qos", 't': "time", 'w': "nodelist", 'x': "exclude",
+	}
+	flags = map[byte]string{
+		'H': "hold", 'I': "immediate", 'O': "overcommit", 'Q': "quiet", 'V': "version", 'W': "wait", 'h': "help",
+		'k': "no-kill", 's': "oversubscribe", 'v': "verbose",
+	}
+)
 
-// Names are the options that arguments set, by their long names without dashes. Of options that exclude each other,
-// such as --mem and --mem-per-cpu, it is the name of the first. A word that is the value of the one before it is none.
+// long are the names of sbatch's options, of which it takes the beginning of one for it.
+const long = " account acctg-freq array batch bb bbf begin chdir cluster-constraint clusters comment constraint " +
+	"container container-id contiguous core-spec cores-per-socket cpu-freq cpus-per-gpu cpus-per-task " +
+	"deadline delay-boot dependency distribution error exclude exclusive export export-file extra extra-node- " +
+	"info get-user-env gid gpu-bind gpu-freq gpus gpus-per-node gpus-per-socket gpus-per-task gres gres-flags " +
+	"help hint hold ignore-pbs input job-name kill-on-invalid-dep licenses mail-type mail-user mcs-label mem " +
+	"mem-bind mem-per-cpu mem-per-gpu mincpus network nice no-kill no-requeue nodefile nodelist nodes ntasks " +
+	"ntasks-per-core ntasks-per-gpu ntasks-per-node ntasks-per-socket open-mode output overcommit " +
+	"oversubscribe parsable partition prefer priority profile propagate qos quiet reboot requeue reservation " +
+	"resv-ports segment signal sockets-per-node spread-job stepmgr switches test-only thread-spec threads- " +
+	"per-core time time-min tmp tres-bind tres-per-task uid usage use-min-nodes verbose version wait wait- " +
+	"all-nodes wckey wrap "
+
+// Names are the options that arguments set, by their long names without dashes, also where only the beginning of one is
+// given. Of options that exclude each other, such as --mem and --mem-per-cpu, it is the name of the first. A word that
+// is the value of the one before it is none.
 func Names(args []string) (names []string) {
-	for _, arg := range args {
-		name, _, _ := strings.Cut(arg, "=")
-		switch long, isLong := strings.CutPrefix(name, "--"); {
-		case isLong && long != "":
-			names = append(names, family(long))
-		case !isLong && len(name) > 1 && name[0] == '-':
-			if long, ok := short[name[1]]; ok {
-				names = append(names, long)
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
+		if name, isLong := strings.CutPrefix(arg, "--"); isLong {
+			if name, _, _ = strings.Cut(name, "="); name != "" {
+				names = append(names, family(whole(name)))
+			}
+			continue
+		}
+		if len(arg) < 2 || arg[0] != '-' {
+			continue
+		}
+		for at := 1; at < len(arg); at++ {
+			if name, ok := valued[arg[at]]; ok {
+				names = append(names, name)
+				if at == len(arg)-1 {
+					i++
+				}
+				break
+			}
+			name, ok := flags[arg[at]]
+			if !ok {
+				break
+			}
+			names = append(names, name)
+			if arg[at] == 'k' {
+				break
 			}
 		}
 	}
 	return names
+}
+
+// whole is the name of the only option that begins so; else what was given.
+func whole(name string) string {
+	if strings.Contains(name, " ") || strings.Contains(long, " "+name+" ") {
+		return name
+	}
+	_, rest, _ := strings.Cut(long, " "+name)
+	if rest == "" || strings.Contains(rest, " "+name) {
+		return name
+	}
+	end, _, _ := strings.Cut(rest, " ")
+	return name + end
 }
 
 func family(option string) string {
@@ -85,6 +138,8 @@ func family(option string) string {
 		return "mem"
 	case "usage":
 		return "help"
+	case "cluster":
+		return "clusters"
 	}
 	return option
 }
@@ -107,6 +162,9 @@ var own = []string{"chdir", "error", "exclusive", "job-name", "nodelist", "nodes
 // Check refuses arguments that would make something else of a part's job. Those that say how many nodes, which of them
 // and where the output goes are tare's, and have no effect.
 func Check(args []string) error {
+	if slices.Contains(args, "--") {
+		return errors.New("-- ends the options, and what follows it would take the place of tare's script")
+	}
 	for _, name := range Names(args) {
 		if why, ok := notForFleet[name]; ok {
 			return fmt.Errorf("--%s is not for a fleet: %s", name, why)

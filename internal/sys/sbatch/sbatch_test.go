@@ -31,9 +31,17 @@ func TestLines(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	for _, arg := range []string{"--array=1-3", "-a", "-a1-3", "--wrap=true", "-W", "--wait", "-Mother", "--test-only",
-		"--usage"} {
+		"--usage", "--arr=1-3", "--wra=true", "--cluster=x", "-HW", "-Qa1"} {
 		if err := Check([]string{"--time=1", arg}); err == nil || !strings.Contains(err.Error(), "is not for a fleet") {
 			t.Errorf("%s: %v", arg, err)
+		}
+	}
+	if err := Check([]string{"--time=1", "--", "x"}); err == nil || !strings.Contains(err.Error(), "ends the options") {
+		t.Errorf("--: %v", err)
+	}
+	for _, args := range []string{"-c 4", "-H", "-x -Wall", "-L a@b:1", "--verb", "--part=x"} {
+		if err := Check(strings.Fields(args)); err != nil {
+			t.Errorf("%s: %v", args, err)
 		}
 	}
 }
@@ -42,7 +50,10 @@ func TestNames(t *testing.T) {
 	for args, want := range map[string]string{
 		"--time=5": "time", "--time 5": "time", "-t5": "time", "-t 5": "time", "--time-min=5": "time-min",
 		"--tmp=5": "tmp", "": "", "-p main -A x": "partition account", "--mem-per-cpu=1G --mem=2G": "mem mem",
-		"- -- word": "", "-Z": "",
+		"- -- word": "", "-Z": "", "-c 4": "cpus-per-task", "-c4": "cpus-per-task", "-x n3": "exclude",
+		"-L lic": "licenses", "-H": "hold", "-Hvt5": "hold verbose time", "-x -n3": "exclude", "-koff": "no-kill",
+		"--nodel=a": "nodelist", "--nod=a": "nod", "--ntasks=1": "ntasks", "--out=x --exclus": "output exclusive",
+		"--unheard-of": "unheard-of",
 	} {
 		if got := strings.Join(Names(strings.Fields(args)), " "); got != want {
 			t.Errorf("%q sets %q, want %q", args, got, want)
@@ -57,8 +68,8 @@ func FuzzLines(f *testing.F) {
 		if err == nil && (len(args) == 0 || len(args) > len(src)) {
 			t.Errorf("%d arguments of %d bytes", len(args), len(src))
 		}
-		if names := Names(args); len(names) > len(args) {
-			t.Errorf("%d options of %d arguments", len(names), len(args))
+		if names := Names(args); len(names) > len(src) {
+			t.Errorf("%d options of %d bytes", len(names), len(src))
 		}
 	})
 }
