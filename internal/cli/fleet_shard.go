@@ -322,8 +322,8 @@ func (cmd *fleetShardCommand) holds(part string) string {
 	if u, err := user.Current(); err == nil {
 		who = " of user " + u.Username
 	}
-	return fmt.Sprintf("%s\n%s, process %d%s, since %s UTC\n", self, part, self.PID, who,
-		time.Now().UTC().Format("2006-01-02 15:04"))
+	return fmt.Sprintf("%s\n%s, process %d%s, since %s UTC\n%s\n", self, part, self.PID, who,
+		time.Now().UTC().Format("2006-01-02 15:04"), self.Where)
 }
 
 // holder says in words who holds a lock; "" where that is not known. What a process wrote that was killed does not
@@ -331,7 +331,8 @@ func (cmd *fleetShardCommand) holds(part string) string {
 func holder(path string) string {
 	owner, text, _ := strings.Cut(filelock.Said(path), "\n")
 	who, err := leftover.ParseOwner(owner)
-	text, _, whole := strings.Cut(text, "\n")
+	text, where, whole := strings.Cut(text, "\n")
+	who.Where, _, _ = strings.Cut(where, "\n")
 	if err != nil || !whole || !who.Alive() {
 		return ""
 	}

@@ -250,6 +250,7 @@ func (cmd *stackCommand) serve(ctx context.Context, conn *deploy.Conn) (map[stri
 // up is a stack that is served, as it is noted for other processes.
 type up struct {
 	Owner       string `json:"owner"`
+	Where       string `json:"where,omitempty"` // the machine and PID namespace of the owner
 	Stack       string `json:"stack"`
 	Environment string `json:"environment"`
 	Address     string `json:"address"`
@@ -275,7 +276,8 @@ func note(spec stack.Spec, s env.Spec, address string) (forget func() error, err
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(up{Owner: self.String(), Stack: spec.String(), Environment: s.Name, Address: address})
+	text, err := json.Marshal(up{Owner: self.String(), Where: self.Where, Stack: spec.String(), Environment: s.Name,
+		Address: address})
 	if err != nil {
 		return nil, err
 	}
@@ -296,8 +298,12 @@ func served() (all []up) {
 		if err != nil || json.Unmarshal(text, &u) != nil {
 			continue
 		}
-		if u.owner, err = leftover.ParseOwner(u.Owner); err != nil || !u.owner.Alive() {
+		u.owner, err = leftover.ParseOwner(u.Owner)
+		if u.owner.Where = u.Where; err != nil || !u.owner.Alive() {
 			os.Remove(path)
+			continue
+		}
+		if !u.owner.Near() { // of another machine that shares the folder: nothing here can stop it
 			continue
 		}
 		all = append(all, u)

@@ -2,14 +2,16 @@
 // killed runs from those in use.
 //
 // A directory is called tare-run-RUNID-RANDOM. It has a file "owner" that names the process that made it: its process
-// id and its start time, because process ids are reused. A directory is left over if that process no longer lives. A
-// directory that is being made or removed has no complete owner file; its name contains the owner instead. It gets its
-// final name after the file was written, and loses it before the file is removed. So a kill between any two system
-// calls leaves nothing that looks like a directory in use.
+// id and its start time, because process ids are reused; and in a second line, which tare 0.2.0 does not read, its
+// machine and PID namespace. A directory is left over if that process no longer lives. A directory that is being made
+// or removed has no complete owner file; its name contains the owner instead. It gets its final name after the file was
+// written, and loses it before the file is removed. So a kill between any two system calls leaves nothing that looks
+// like a directory in use.
 package leftover
 
 import (
-	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -28,7 +30,8 @@ import (
 const (
 	prefix    = "tare-run-"
 	ownerFile = "owner"
-	// half begins the names of directories that are being made or removed: tare-half-OWNER-RANDOM.
+	// half begins the names of directories that are being made or removed: tare-half-OWNER-WHERE.RANDOM, of which tare
+	// up to 0.2.0 takes all behind the last dash for random.
 	half = "tare-half-"
 	// unowned is how old a directory without a readable owner file must be to count as left over. tare never makes one,
 	// and another program may be using it.
@@ -82,9 +85,9 @@ func create(base, runID string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	err = os.WriteFile(filepath.Join(made, ownerFile), []byte(self.String()+"\n"), 0o600)
+	err = os.WriteFile(filepath.Join(made, ownerFile), []byte(self.String()+"\n"+self.Where+"\n"), 0o600)
 	if err == nil {
-		random := made[strings.LastIndexByte(made, '-')+1:]
+		random := made[strings.LastIndexAny(made, "-.")+1:]
 		dir := filepath.Join(base, prefix+runID+"-"+random)
 		if err = os.Rename(made, dir); err == nil {
 			return dir, nil
@@ -142,16 +145,21 @@ func PrivateDir(path string) string {
 }
 
 // halfName is the beginning of the name of a directory that a process is making or removing.
-func halfName(o Owner) string { return half + url.PathEscape(o.String()) + "-" }
+func halfName(o Owner) string { return half + url.PathEscape(o.String()) + "-" + o.Where + "." }
 
 // halfOwner parses the process in such a name.
 func halfOwner(name string) (Owner, error) {
 	name = strings.TrimPrefix(name, half)
-	line, err := url.PathUnescape(name[:max(strings.LastIndexByte(name, '-'), 0)])
+	dash := max(strings.LastIndexByte(name, '-'), 0)
+	line, err := url.PathUnescape(name[:dash])
 	if err != nil {
 		return Owner{}, err
 	}
-	return ParseOwner(line)
+	o, err := ParseOwner(line)
+	if dot := strings.LastIndexByte(name, '.'); dot > dash {
+		o.Where = name[dash+1 : dot]
+	}
+	return o, err
 }
 
 // shortBase is where directories with short paths are made if the path of the temporary directory is long.
@@ -174,8 +182,12 @@ func Bases() []string { return []string{os.TempDir(), shortBase} }
 type Owner struct {
 	PID int
 	// Start is the process's start time in a format of the platform; "" if it is not known. On Linux it contains the
-	// boot id, too, and behind an @ the PID namespace in which the id means anything.
+	// boot id, too.
 	Start string
+	// Where is the machine, in hexadecimal digits, a dot, and the number of the PID namespace in which the id means
+	// anything; "" if it is not known, and the number where there is none. String leaves it out: tare up to 0.2.0
+	// would take a process for dead of which it reads more than PID and Start.
+	Where string
 }
 
 // Self returns this process.
@@ -184,11 +196,14 @@ func Self() (Owner, error) {
 	if err != nil {
 		return Owner{}, fmt.Errorf("find own start time: %w", err)
 	}
-	if space := pidSpace(); space != "" {
-		start += "@" + space
-	}
-	return Owner{os.Getpid(), start}, nil
+	return Owner{os.Getpid(), start, here()}, nil
 }
+
+// here is the Where of this process.
+var here = sync.OnceValue(func() string {
+	sum := sha256.Sum256([]byte(machine()))
+	return hex.EncodeToString(sum[:6]) + "." + pidSpace()
+})
 
 // Scope is where the process id of an owner means anything: a boot of a machine and a PID namespace. So tare in a
 // container and tare outside do not consider each other dead.
@@ -200,7 +215,7 @@ func Scope() string {
 	return strings.Join(append(strings.Fields(string(boot)), name, pids), " ")
 }
 
-// String returns the owner as one line, which ParseOwner parses.
+// String returns the owner as one line, which ParseOwner parses, without Where.
 func (o Owner) String() string { return strings.TrimSpace(strconv.Itoa(o.PID) + " " + o.Start) }
 
 // ParseOwner parses the result of String.
@@ -210,22 +225,38 @@ func ParseOwner(line string) (Owner, error) {
 	if err != nil || n <= 0 || strings.ContainsFunc(start, func(r rune) bool { return r <= ' ' }) {
 		return Owner{}, fmt.Errorf("%.80q does not name a process", line)
 	}
-	return Owner{n, start}, nil
+	return Owner{PID: n, Start: start}, nil
 }
 
-// Alive tells whether the owner still runs. If the platform cannot tell, it returns true: of a process in another PID
-// namespace, such as a container's with which this one shares a directory, nothing is known here.
-func (o Owner) Alive() bool {
-	began, space, _ := strings.Cut(o.Start, "@")
-	if own := pidSpace(); space != "" && own != "" && space != own {
+// Alive tells whether the owner still runs. If the platform cannot tell, it returns true: of a process of another
+// machine or in another PID namespace, with which this one shares a directory, nothing is known here, but that of an
+// earlier boot of this machine none is left.
+func (o Owner) Alive() bool { return o.alive(here(), bootID()) }
+
+// alive is Alive as seen from a place in a boot.
+func (o Owner) alive(here, boot string) bool {
+	theirs, _, known := strings.Cut(o.Start, "/")
+	known = known && boot != ""
+	machine, space, _ := strings.Cut(o.Where, ".")
+	ownMachine, ownSpace, _ := strings.Cut(here, ".")
+	switch {
+	case machine != "" && machine != ownMachine && (!known || theirs != boot): // one boot is on one machine
+		return true
+	case known && theirs != boot:
+		return false
+	case space != "" && ownSpace != "" && space != ownSpace:
 		return true
 	}
 	start, err := startTime(o.PID)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false
 	}
-	return err != nil || start == "" || began == "" || start == began
+	return err != nil || start == "" || o.Start == "" || start == o.Start
 }
+
+// Near tells whether the owner's process id, if it is alive, means that process here: on this machine and in this PID
+// namespace. It returns true if that is not known.
+func (o Owner) Near() bool { return o.Where == "" || o.Where == here() }
 
 // Find returns the directories below base that killed runs of this user left behind. It leaves out what it cannot read,
 // which belongs to another user or is in use.
@@ -277,11 +308,17 @@ func readOwner(name string) (Owner, error) {
 		return Owner{}, err
 	}
 	defer f.Close()
-	line, err := bufio.NewReader(io.LimitReader(f, 256)).ReadString('\n')
+	text, err := io.ReadAll(io.LimitReader(f, 512))
 	if err != nil {
 		return Owner{}, fmt.Errorf("read %s: %w", name, err)
 	}
-	return ParseOwner(line)
+	line, rest, whole := strings.Cut(string(text), "\n")
+	if !whole {
+		return Owner{}, fmt.Errorf("read %s: %w", name, io.ErrUnexpectedEOF)
+	}
+	o, err := ParseOwner(line)
+	o.Where, _, _ = strings.Cut(rest, "\n")
+	return o, err
 }
 
 // Clean removes what Find finds below each of bases; if dry, it only lists it. It returns a line for each directory and

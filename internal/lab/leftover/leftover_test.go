@@ -131,7 +131,7 @@ func TestFindIsNotFooled(t *testing.T) {
 	}
 	want := []string{mk("tare-run-old-1", "", 2*time.Hour)}
 	if self.Start != "" {
-		want = append(want, mk("tare-run-reused-1", Owner{self.PID, "0" + self.Start}.String()+"\n", 0))
+		want = append(want, mk("tare-run-reused-1", Owner{PID: self.PID, Start: "0" + self.Start}.String()+"\n", 0))
 	}
 	if got := Find(base); !slices.Equal(got, want) {
 		t.Errorf("found %v, want %v", got, want)
@@ -258,7 +258,7 @@ func TestHalfMadeIsKnownByItsName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dead := Owner{PID: self.PID, Start: "another/1"}
+	dead := Owner{PID: self.PID, Start: "another/1", Where: self.Where}
 	var want []string
 	for _, o := range []Owner{self, dead} {
 		dir, err := os.MkdirTemp(base, halfName(o)+"*")

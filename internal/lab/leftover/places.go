@@ -39,7 +39,8 @@ func Note(place, runID string, rooms bool) (forget func()) {
 	if rooms {
 		what = "rooms"
 	}
-	_, err = f.WriteString(self.String() + "\n" + runID + "\n" + what + "\n" + strconv.Quote(place) + "\n")
+	_, err = f.WriteString(self.String() + "\n" + runID + "\n" + what + "\n" + strconv.Quote(place) + "\n" +
+		self.Where + "\n") // tare up to 0.2.0 leaves a note with a fifth line alone
 	forget = func() { os.Remove(f.Name()) }
 	if err = errors.Join(err, f.Close()); err != nil {
 		forget()
@@ -128,10 +129,13 @@ func readNote(name string) (place, runID string, rooms, ok bool) {
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, 64<<10))
 	lines := strings.Split(string(text), "\n")
-	if err != nil || len(lines) != 5 {
+	if err != nil || len(lines) != 5 && len(lines) != 6 { // the last is empty
 		return "", "", false, false
 	}
 	owner, err := ParseOwner(lines[0])
+	if len(lines) == 6 {
+		owner.Where = lines[4]
+	}
 	if err != nil || owner.Alive() || CheckRunID(lines[1]) != nil {
 		return "", "", false, false
 	}

@@ -48,7 +48,7 @@ func TestPlacesThatWereNotedAreCleaned(t *testing.T) {
 	} else if self.Start == "" {
 		t.Skip("this platform does not tell when a process began")
 	}
-	dead := Owner{self.PID, "0" + self.Start}.String() + "\n"
+	dead := Owner{PID: self.PID, Start: "0" + self.Start}.String() + "\n"
 	for _, n := range written() {
 		b, err := os.ReadFile(n)
 		if err != nil {

@@ -1,9 +1,12 @@
 package leftover
 
 import (
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -49,10 +52,97 @@ func TestOwnerInAnotherPIDNamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.PID = 1 << 30
-	if err := os.WriteFile(filepath.Join(dir, ownerFile), []byte(o.String()+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, ownerFile), []byte(o.String()+"\n"+o.Where+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if found := Find(base); len(found) != 1 {
 		t.Errorf("a dead owner's directory is not found: %v", found)
+	}
+}
+
+// What lies in a folder that machines share is judged by the machine, the boot and the PID namespace of its owner.
+func TestAliveElsewhere(t *testing.T) {
+	self, err := Self()
+	if err != nil {
+		t.Fatal(err)
+	}
+	boot, ticks, ok := strings.Cut(self.Start, "/")
+	if !ok {
+		t.Skip("this machine hides its boot id")
+	}
+	machine, space, _ := strings.Cut(self.Where, ".")
+	if machine == "" || space == "" {
+		t.Fatalf("this process is at %q", self.Where)
+	}
+	for _, c := range []struct {
+		what, boot, ticks, where string
+		alive                    bool
+	}{
+		{"this process", boot, ticks, self.Where, true},
+		{"this process, of tare 0.2.0", boot, ticks, "", true},
+		{"another process with that id", boot, "1" + ticks, self.Where, false},
+		{"another boot, of tare 0.2.0", "b", ticks, "", false},
+		{"another boot", "b", ticks, self.Where, false},
+		{"a container of another boot", "b", ticks, machine + ".1", false},
+		{"a container", boot, "1" + ticks, machine + ".1", true},
+		{"another machine", "b", ticks, "0." + space, true},
+		{"a container of another machine", "b", ticks, "0.1", true},
+		{"a container with another host name", boot, "1" + ticks, "0.1", true},
+		{"another host name since", boot, "1" + ticks, "0." + space, false},
+	} {
+		o := Owner{self.PID, c.boot + "/" + c.ticks, c.where}
+		if got := o.Alive(); got != c.alive {
+			t.Errorf("%s: alive is %v", c.what, got)
+		}
+		base := t.TempDir()
+		dir := filepath.Join(base, prefix+"r1-1")
+		begin := halfName(o)
+		if c.where == "" {
+			begin = strings.TrimSuffix(begin, ".")
+		}
+		made, err := os.MkdirTemp(base, begin+"*")
+		if err == nil {
+			err = os.Mkdir(dir, 0o700)
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, ownerFile), []byte(o.String()+"\n"+o.Where+"\n"), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []string{made, dir}
+		if c.alive {
+			want = nil
+		}
+		if found := Find(base); !slices.Equal(found, want) {
+			t.Errorf("%s: found %v, want %v", c.what, found, want)
+		}
+	}
+}
+
+// What tare 0.2.0 reads of this process is what it would write itself, or it would take it for dead.
+func TestOwnerAsOlderVersionsReadIt(t *testing.T) {
+	base := t.TempDir()
+	dir, release, err := New(base, "r1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	self, err := Self()
+	if err != nil {
+		t.Fatal(err)
+	}
+	began, err := startTime(self.PID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strconv.Itoa(self.PID) + " " + began
+	text, err := os.ReadFile(filepath.Join(dir, ownerFile))
+	if line, _, _ := strings.Cut(string(text), "\n"); err != nil || line != want {
+		t.Errorf("the owner file begins with %q, %v, want %q", line, err, want)
+	}
+	name := strings.TrimPrefix(halfName(self)+"123", half)
+	if line, err := url.PathUnescape(name[:strings.LastIndexByte(name, '-')]); err != nil || line != want {
+		t.Errorf("the name of a half directory has %q, %v, want %q", line, err, want)
 	}
 }

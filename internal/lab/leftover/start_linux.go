@@ -24,11 +24,25 @@ func startTime(pid int) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read /proc/%d/stat: %w", pid, err)
 	}
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
+	boot := bootID()
+	if boot == "" {
 		return ticks, nil // some sandboxes hide the boot id; the ticks alone are nearly as good
 	}
-	return strings.TrimSpace(string(boot)) + "/" + ticks, nil
+	return boot + "/" + ticks, nil
+}
+
+// bootID is a word that no other boot of any machine has; "" if it is not known.
+func bootID() string {
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(boot))
+}
+
+// machine tells this machine from others. Nodes that were made from one image may have one id, so that the host name
+// belongs to it.
+func machine() string {
+	id, _ := os.ReadFile("/etc/machine-id")
+	name, _ := os.Hostname()
+	return strings.TrimSpace(string(id)) + " " + name
 }
 
 // pidSpace is the number of this process's PID namespace; "" if it is not known.

@@ -17,5 +17,8 @@ func startTime(pid int) (string, error) {
 	return "", nil
 }
 
+// bootID is "": it is not known.
+func bootID() string { return "" }
+
 // pidSpace is "": all processes are in one.
 func pidSpace() string { return "" }

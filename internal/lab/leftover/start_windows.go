@@ -27,5 +27,14 @@ func startTime(pid int) (string, error) {
 	return strconv.FormatInt(created.Nanoseconds(), 10), nil
 }
 
+// machine tells this machine from others.
+func machine() string {
+	name, _ := windows.ComputerName()
+	return name
+}
+
+// bootID is "": it is not known.
+func bootID() string { return "" }
+
 // pidSpace is "": all processes are in one.
 func pidSpace() string { return "" }

@@ -18,6 +18,7 @@ import (
 // password.
 type note struct {
 	Owner   string   `json:"owner"`
+	Where   string   `json:"where,omitempty"` // the machine and PID namespace of the owner
 	Target  Target   `json:"target"`
 	Changes []Change `json:"changes"`
 	Files   []string `json:"files"` // of the server
@@ -46,7 +47,7 @@ func (n *note) write(name string) error {
 	if err != nil {
 		return err
 	}
-	n.Owner, n.path = self.String(), filepath.Join(folder, name+".json")
+	n.Owner, n.Where, n.path = self.String(), self.Where, filepath.Join(folder, name+".json")
 	text, err := json.MarshalIndent(n, "", "  ")
 	if err != nil {
 		return err
@@ -163,7 +164,8 @@ func readNote(path string) (*note, error) {
 		return nil, nil
 	}
 	n.path = path
-	if owner, err := leftover.ParseOwner(n.Owner); err != nil || owner.Alive() {
+	owner, err := leftover.ParseOwner(n.Owner)
+	if owner.Where = n.Where; err != nil || owner.Alive() {
 		return nil, err
 	}
 	return n, nil

@@ -19,6 +19,7 @@ import (
 // of its own, which is also the project of a scratch machine.
 type note struct {
 	Owner   string   `json:"owner"`
+	Where   string   `json:"where,omitempty"` // the machine and PID namespace of the owner
 	Project string   `json:"project"`
 	Undo    []string `json:"undo"` // a call of Vagrant; none while nothing was made
 	Set     []string `json:"set"`  // what told Vagrant where things are
@@ -57,7 +58,7 @@ func newNote(runID, project string) (*note, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &note{Owner: self.String(), Project: project,
+	n := &note{Owner: self.String(), Where: self.Where, Project: project,
 		dir: filepath.Join(base, notePrefix+runID+"-"+strings.ToLower(rand.Text()[:6]))}
 	if project == "" {
 		n.Project = n.dir
@@ -184,7 +185,8 @@ func readNote(dir string) *note {
 		return &note{Project: dir, dir: dir}
 	}
 	n.dir = dir
-	if owner, err := leftover.ParseOwner(n.Owner); err != nil || owner.Alive() {
+	owner, err := leftover.ParseOwner(n.Owner)
+	if owner.Where = n.Where; err != nil || owner.Alive() {
 		return nil
 	}
 	return n
