@@ -60,7 +60,7 @@ func explaining() []setting {
 		{"memory size", []string{onFiles, onDatabase, onCommand}, memory, "it is the size of the page cache"},
 		{"memory limit", []string{onFiles, onDatabase, onCommand}, inside("cgroup.memory_bytes"),
 			"it is the size of the page cache"},
-		{"CPU limit", nil, inside("cgroup.cpus"), "threads above the limit wait"},
+		{"CPU limit", nil, either(inside("cgroup.cpus"), outside("cgroup.cpus")), "threads above the limit wait"},
 		{"network card", []string{onNetwork, onWeb, onDatabase},
 			either(asked("nic", "nictype", "nictype1"), outside("virtualbox.machine.nictype1")),
 			"an emulated card costs an exit for each packet, virtio one for many"},

@@ -48,6 +48,12 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%s explains nothing", s.name)
 		}
 	}
+	for _, s := range explaining() {
+		limited := Target{Outside: record.Facts{Extra: map[string]string{"cgroup.cpus": "1"}}}
+		if s.name == "CPU limit" && s.value(&limited) != "1" {
+			t.Error("the quota of a micro-VM, which is seen outside only, is no CPU limit")
+		}
+	}
 	if got := mitigations(&full); got != "meltdown" {
 		t.Errorf("mitigations: %q", got)
 	}

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -101,12 +102,23 @@ func (g *Group) Join(cmd *proc.Cmd) {
 	cmd.Path = cmd.Args[0]
 }
 
-// Facts are what the environment's facts have of the group.
+// Facts are what the environment's facts have of the group: how many processors it can have at once, by its quota or its
+// list of them.
 func (g *Group) Facts() map[string]string {
-	if g == nil || g.limits.Quota == 0 {
+	if g == nil {
 		return nil
 	}
-	return map[string]string{"cgroup.cpus": strconv.FormatFloat(g.limits.Quota, 'g', -1, 64)}
+	cpus := g.limits.Quota
+	if list, err := cgroup.ParseCPUs(g.limits.CPUs); err == nil && len(list) > 0 {
+		slices.Sort(list)
+		if n := float64(len(slices.Compact(list))); cpus == 0 || n < cpus {
+			cpus = n
+		}
+	}
+	if cpus == 0 {
+		return nil
+	}
+	return map[string]string{"cgroup.cpus": strconv.FormatFloat(cpus, 'g', -1, 64)}
 }
 
 // Close removes the group, whose processes must have ended. `tare clean` removes it if that fails.

@@ -191,7 +191,7 @@ func TestLimits(t *testing.T) {
 	if values["memory.limit_in_bytes"] != "33554432" && values["memory.max"] != "33554432" {
 		t.Errorf("memory=32MiB: %v", values)
 	}
-	if f := g.Facts(); f["cgroup.cpus"] != "2" {
+	if f := g.Facts(); f["cgroup.cpus"] != "1" {
 		t.Errorf("facts %v", f)
 	}
 }
@@ -199,6 +199,19 @@ func TestLimits(t *testing.T) {
 // TestThrottle: what passes to the disk takes as long as the rate says, whatever the disk can do.
 func TestThrottle(t *testing.T) {
 	dir, err := os.MkdirTemp(".", "throttle-")
+// TestFacts: the smaller of quota and list is the number of processors.
+func TestFacts(t *testing.T) {
+	for want, l := range map[string]cgroup.Limits{"": {Weight: 100}, "0.5": {Quota: 0.5, CPUs: "0-1"}, "2": {CPUs: "0-1,1"},
+		"1": {Quota: 1.5, CPUs: "3"}, "1.5": {Quota: 1.5}} {
+		if f := (&Group{nil, l}).Facts(); f["cgroup.cpus"] != want {
+			t.Errorf("%+v: %v", l, f)
+		}
+	}
+	if f := (*Group)(nil).Facts(); f != nil {
+		t.Errorf("without a group: %v", f)
+	}
+}
+
 	if err != nil {
 		t.Fatal(err)
 	}
