@@ -167,7 +167,7 @@ func abandoned(dir string) (runID string, ok bool) {
 func Clean(dry bool) (lines []string, err error) {
 	for _, dir := range cgroup.Find(prefix) {
 		runID, ok := abandoned(dir)
-		if !ok {
+		if !ok || !mine(dir) {
 			continue
 		}
 		if !dry {

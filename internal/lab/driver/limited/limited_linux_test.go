@@ -42,6 +42,9 @@ func TestMain(m *testing.M) {
 		fmt.Println("there", cmd.Process.Pid)
 		time.Sleep(wait)
 		os.Exit(1)
+	case "cleaner": // another user's `tare clean`
+		fmt.Println(Clean(true))
+		os.Exit(0)
 	case "nobody": // asks whether limits can be set
 		s := Has(spec("quota", "0.5"), Settings("it", false))
 		fmt.Println(s.OK, s.Detail, s.Remedy)
@@ -196,9 +199,6 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestThrottle: what passes to the disk takes as long as the rate says, whatever the disk can do.
-func TestThrottle(t *testing.T) {
-	dir, err := os.MkdirTemp(".", "throttle-")
 // TestFacts: the smaller of quota and list is the number of processors.
 func TestFacts(t *testing.T) {
 	for want, l := range map[string]cgroup.Limits{"": {Weight: 100}, "0.5": {Quota: 0.5, CPUs: "0-1"}, "2": {CPUs: "0-1,1"},
@@ -212,6 +212,9 @@ func TestFacts(t *testing.T) {
 	}
 }
 
+// TestThrottle: what passes to the disk takes as long as the rate says, whatever the disk can do.
+func TestThrottle(t *testing.T) {
+	dir, err := os.MkdirTemp(".", "throttle-")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,6 +281,9 @@ func TestKilled(t *testing.T) {
 	if len(left) == 0 || !strings.HasPrefix(left[0], "control group /") {
 		t.Errorf("left over: %v", left)
 	}
+	if out := asNobody(t, "cleaner"); strings.Contains(out, runID) {
+		t.Errorf("another user, who cannot remove it, finds: %s", out)
+	}
 	if err := syscall.Kill(sleeper, 0); err != nil {
 		t.Errorf("a look ended what runs there: %v", err)
 	}
@@ -318,7 +324,16 @@ func TestRefused(t *testing.T) {
 	if left := cgroup.Find(prefix + runID + "+"); len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}
-	// An ordinary user.
+	out := asNobody(t, "nobody")
+	if !strings.HasPrefix(out, "false control groups cannot be made in /") ||
+		strings.Count(out, "control groups cannot be made") != 2 || !strings.Contains(out, "root") {
+		t.Error(out)
+	}
+}
+
+// asNobody runs this program in a role as an ordinary user.
+func asNobody(t *testing.T, role string) string {
+	t.Helper()
 	exe, err := os.MkdirTemp("/var/tmp", "tare-test-")
 	if err != nil {
 		t.Fatal(err)
@@ -332,13 +347,13 @@ func TestRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(filepath.Join(exe, "test"))
-	cmd.Dir, cmd.Env = "/", []string{roleVar + "=nobody", "PATH=/usr/bin:/bin"}
+	cmd.Dir, cmd.Env = "/", []string{roleVar + "=" + role, "PATH=/usr/bin:/bin"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.HasPrefix(string(out), "false control groups cannot be made in /") ||
-		strings.Count(string(out), "control groups cannot be made") != 2 || !strings.Contains(string(out), "root") {
-		t.Errorf("%v: %s", err, out)
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
 	}
+	return string(out)
 }
 
 func TestNames(t *testing.T) {
