@@ -122,7 +122,7 @@ func TestFleetOnFullDisks(t *testing.T) {
 	small, full := s.host("small"), s.host("full")
 	small.boot(disk, "4m", there)
 	// The program, the plan and the lock fit, and some pages of a bundle.
-	full.boot(disk, strconv.FormatInt((program.Size()>>10)+40, 10)+"k", there)
+	full.boot(disk, strconv.FormatInt((program.Size()+40<<10*int64(os.Getpagesize())/4096)>>10, 10)+"k", there)
 	l.file("plan.yaml", faultPlan)
 	l.inventory(map[string]int{"ok": s.port, "small": small.port, "full": full.port})
 	args := append([]string{"fleet", "run", "plan.yaml", "-o", "nodes", "--hosts", "inventory.ini"},
