@@ -102,8 +102,8 @@ func (g *Group) Join(cmd *proc.Cmd) {
 	cmd.Path = cmd.Args[0]
 }
 
-// Facts are what the environment's facts have of the group: how many processors it can have at once, by its quota or its
-// list of them.
+// Facts are what the environment's facts have of the group: how many processors it can have at once, by its quota or
+// its list of them.
 func (g *Group) Facts() map[string]string {
 	if g == nil {
 		return nil

@@ -201,8 +201,8 @@ func TestLimits(t *testing.T) {
 
 // TestFacts: the smaller of quota and list is the number of processors.
 func TestFacts(t *testing.T) {
-	for want, l := range map[string]cgroup.Limits{"": {Weight: 100}, "0.5": {Quota: 0.5, CPUs: "0-1"}, "2": {CPUs: "0-1,1"},
-		"1": {Quota: 1.5, CPUs: "3"}, "1.5": {Quota: 1.5}} {
+	for want, l := range map[string]cgroup.Limits{"": {Weight: 100}, "0.5": {Quota: 0.5, CPUs: "0-1"},
+		"2": {CPUs: "0-1,1"}, "1": {Quota: 1.5, CPUs: "3"}, "1.5": {Quota: 1.5}} {
 		if f := (&Group{nil, l}).Facts(); f["cgroup.cpus"] != want {
 			t.Errorf("%+v: %v", l, f)
 		}
