@@ -341,7 +341,7 @@ const contrast = `(() => {
 		if (![...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()) || e.closest(".tip, .unseen, title, [data-chart^=heat]") || !e.checkVisibility()) continue;
 		const s = getComputedStyle(e), c = parse(e.namespaceURI.endsWith("svg") ? s.fill : s.color);
 		if (!c) continue;
-		const part = e.closest("g.segment")?.querySelector("rect"), under = part ? lum(parse(getComputedStyle(part).fill)) : ground;
+		const part = e.closest("g.segment, .flame g")?.querySelector("rect"), under = part ? lum(parse(getComputedStyle(part).fill)) : ground;
 		const a = lum(c), ratio = (Math.max(a, under) + 0.05) / (Math.min(a, under) + 0.05);
 		if (ratio < 4.5) bad.add(e.tagName + "." + e.getAttribute("class") + " " + ratio.toFixed(2) + " " + e.textContent.slice(0, 30));
 	}
