@@ -60,8 +60,8 @@ type Program struct {
 
 // Main is like the function Main.
 func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	// Standard output is only for the protocol: stray prints go to standard error. A file that nothing holds any more is
-	// closed when memory is collected, and a container's first process has the stream for its agent.
+	// Standard output is only for the protocol: stray prints go to standard error. A file that nothing holds any more
+	// is closed when memory is collected, and a container's first process has the stream for its agent.
 	defer runtime.KeepAlive(stdout)
 	os.Stdout = os.Stderr
 	// A broken standard output must cause an error, after which the agent cleans up, and not a fatal signal. A handled
