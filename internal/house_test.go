@@ -47,7 +47,8 @@ var ladder = []string{
 	"internal/measure/*",
 	"internal/stats",
 	"internal/sys/*",
-	"internal/sys/clock internal/sys/ledger internal/sys/netns internal/sys/proc internal/sys/shell internal/sys/sock",
+	"internal/sys/clock internal/sys/ledger internal/sys/mountinfo internal/sys/netns internal/sys/proc " +
+		"internal/sys/shell internal/sys/sock",
 	"contrib internal/record stacks internal/unit internal/suggest internal/version internal",
 }
 

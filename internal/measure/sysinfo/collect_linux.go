@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"tare/internal/sys/mountinfo"
 )
 
 // tree is a file system root below which proc and sys are found: "/" outside of tests.
@@ -244,19 +246,19 @@ func (c *collector) workDir(dir string) {
 
 // mount describes the file system that a path is on, in the kernel's words, and the disk below.
 func (c *collector) mount(t tree, path string) {
-	m, ok := mountOf(parseMountInfo(t.read("proc/self/mountinfo")), path)
+	m, ok := mountOf(mountinfo.Parse(t.read("proc/self/mountinfo")), path)
 	if !ok {
 		return
 	}
-	c.WorkFS = fmt.Sprintf("%s (%s)", m.kind, m.options)
-	c.extra("work.mount", m.point)
-	c.extra("work.source", m.source)
-	if m.root != "/" {
-		c.extra("work.root", m.root)
+	c.WorkFS = fmt.Sprintf("%s (%s)", m.Kind, options(&m))
+	c.extra("work.mount", m.Point)
+	c.extra("work.source", m.Source)
+	if m.Root != "/" {
+		c.extra("work.root", m.Root)
 	}
-	dev := m.device
+	dev := m.Device
 	var st unix.Stat_t
-	if strings.HasPrefix(dev, "0:") && strings.HasPrefix(m.source, "/dev/") && unix.Stat(m.source, &st) == nil {
+	if strings.HasPrefix(dev, "0:") && strings.HasPrefix(m.Source, "/dev/") && unix.Stat(m.Source, &st) == nil {
 		// File systems such as btrfs have their own device numbers; the source is the device.
 		dev = fmt.Sprintf("%d:%d", unix.Major(st.Rdev), unix.Minor(st.Rdev))
 	}

@@ -3,6 +3,8 @@ package sysinfo
 import (
 	"strings"
 	"testing"
+
+	"tare/internal/sys/mountinfo"
 )
 
 const x86 = `processor	: 0
@@ -70,7 +72,7 @@ broken line
 `
 
 func TestMountOf(t *testing.T) {
-	all := parseMountInfo(mounts)
+	all := mountinfo.Parse(mounts)
 	if len(all) != 6 {
 		t.Fatalf("%d mounts were read, want 6", len(all))
 	}
@@ -86,21 +88,12 @@ func TestMountOf(t *testing.T) {
 		"/procs":              "ext4 / rw,relatime,errors=remount-ro",
 	} {
 		m, ok := mountOf(all, path)
-		got := m.kind + " " + m.point + " " + m.options
+		got := m.Kind + " " + m.Point + " " + options(&m)
 		if !ok {
 			got = ""
 		}
 		if got != want {
 			t.Errorf("%s: got %q, want %q", path, got, want)
-		}
-	}
-}
-
-func TestUnescape(t *testing.T) {
-	for in, want := range map[string]string{`a\040b`: "a b", `\134`: `\`, `\04`: `\04`, `\999x`: `\999x`, `\`: `\`,
-		`x\011`: "x\t"} {
-		if got := unescape(in); got != want {
-			t.Errorf("%q: got %q, want %q", in, got, want)
 		}
 	}
 }
@@ -194,18 +187,15 @@ func TestHypervisorsAreToldApart(t *testing.T) {
 	}
 }
 
-func FuzzParseMountInfo(f *testing.F) {
+func FuzzMountOf(f *testing.F) {
 	f.Add(mounts, "/mnt/a/b/c")
 	f.Add("1 2 3:4 / / rw - a b", "/")
 	f.Add(`1 2 3:4 \057 \057\134 rw -  `, `/\`)
 	f.Fuzz(func(t *testing.T, text, path string) {
-		all := parseMountInfo(text)
-		if len(all) > strings.Count(text, "\n")+1 {
-			t.Fatalf("%d mounts in %d lines", len(all), strings.Count(text, "\n")+1)
-		}
+		all := mountinfo.Parse(text)
 		m, ok := mountOf(all, path)
-		if ok && m.point != "/" && !strings.HasPrefix(path, m.point) {
-			t.Fatalf("%q is not on %q", path, m.point)
+		if ok && m.Point != "/" && !strings.HasPrefix(path, m.Point) {
+			t.Fatalf("%q is not on %q", path, m.Point)
 		}
 	})
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"tare/internal/sys/mountinfo"
 )
 
 // Source is a kind of configuration that can be read.
@@ -58,7 +60,7 @@ func Sources() []Source {
 				return t == "write back" || t == "write through"
 			}, func(name, text string) ([]Finding, error) { return WriteCache(diskOf(name), text), nil }, nil},
 		{"mountinfo", "the mounts of a process: /proc/self/mountinfo",
-			func(_, text string) bool { return strings.Contains(firstLine(text), " - ") }, plain(mountinfo),
+			func(_, text string) bool { return strings.Contains(firstLine(text), " - ") }, plain(mountsOf),
 			func(text string) bool { return strings.Contains(text, " - ") }},
 		{"fstab", "a table of mounts: /etc/fstab, /proc/mounts", looksLikeMounts, plain(fstab), nil},
 		{"samba", "the configuration of Samba: smb.conf, or the output of testparm -s",
@@ -145,14 +147,9 @@ func diskOf(name string) string {
 	return "it"
 }
 
-func mountinfo(text string) (found []Finding, err error) {
-	for l := range lines(text) {
-		head, tail, ok := strings.Cut(l, " - ")
-		h, t := strings.Fields(head), strings.Fields(tail)
-		if !ok || len(h) < 6 || len(t) < 3 {
-			continue
-		}
-		found = append(found, mounted(h[4], t[0], h[5]+","+t[2])...)
+func mountsOf(text string) (found []Finding, err error) {
+	for _, m := range mountinfo.Parse(text) {
+		found = append(found, mounted(m.Point, m.Kind, m.Options+","+m.Super)...)
 	}
 	return found, nil
 }

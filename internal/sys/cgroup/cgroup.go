@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"tare/internal/sys/mountinfo"
 )
 
 // ErrUnavailable says that no group can be made here, whatever its limits are.
@@ -135,40 +137,14 @@ type mount struct {
 	options []string // of version 1: its controllers, among others
 }
 
-// mostMounts bounds what is read of a list of mounts.
-const mostMounts = 100_000
-
 // mounts finds the hierarchies in the text of /proc/self/mountinfo.
 func mounts(text string) (all []mount) {
-	n := 0
-	for line := range strings.Lines(text) {
-		if n++; n > mostMounts {
-			break
+	for _, m := range mountinfo.Parse(text) {
+		if m.Kind == "cgroup" || m.Kind == "cgroup2" {
+			all = append(all, mount{dir: m.Point, v2: m.Kind == "cgroup2", options: strings.Split(m.Super, ",")})
 		}
-		front, back, ok := strings.Cut(line, " - ")
-		f, b := strings.Fields(front), strings.Fields(back)
-		if !ok || len(f) < 6 || len(b) < 3 || b[0] != "cgroup" && b[0] != "cgroup2" {
-			continue
-		}
-		all = append(all, mount{dir: unescape(f[4]), v2: b[0] == "cgroup2", options: strings.Split(b[2], ",")})
 	}
 	return all
-}
-
-// unescape reads the octal escapes of /proc/self/mountinfo.
-func unescape(s string) string {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+3 < len(s) {
-			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
-				b.WriteByte(byte(n))
-				i += 3
-				continue
-			}
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
 }
 
 // find tells which of the hierarchies has a controller. offers is what the root of one of version 2 has.
