@@ -49,8 +49,28 @@ const (
 	CyclesUser         = "cycles_user"
 	CyclesKernel       = "cycles_kernel"
 
+	// What it missed there: in its last cache, in predicting branches, and data in its table of pages (TLB). Where a
+	// processor has too few counters for all, these take turns, and are estimated from their share of the time.
+	CacheMissesUser    = "cache_misses_user"
+	CacheMissesKernel  = "cache_misses_kernel"
+	BranchMissesUser   = "branch_misses_user"
+	BranchMissesKernel = "branch_misses_kernel"
+	TLBMissesUser      = "tlb_misses_user"
+	TLBMissesKernel    = "tlb_misses_kernel"
+
 	AccountNS = "account_ns" // how long it took to read all this, before and after the timed part
 )
 
 // AccountParts are the counts that together are the time of the timed part, in the order in which they are told.
 func AccountParts() []string { return []string{UserNS, KernelNS, ReadyNS, DiskNS, OtherNS} }
+
+// ProcessorCounts are what a processor counts all the time, or not at all.
+func ProcessorCounts() []string {
+	return []string{InstructionsUser, InstructionsKernel, CyclesUser, CyclesKernel}
+}
+
+// MissCounts are the misses of a processor, which may be counted by turns.
+func MissCounts() []string {
+	return []string{CacheMissesUser, CacheMissesKernel, BranchMissesUser, BranchMissesKernel, TLBMissesUser,
+		TLBMissesKernel}
+}

@@ -249,6 +249,8 @@ func byPart(names []string) []map[blockKey]float64 {
 // compared are the counts that may explain a difference.
 var compared = []string{
 	record.InstructionsUser, record.InstructionsKernel, record.CyclesUser, record.CyclesKernel,
+	record.CacheMissesUser, record.CacheMissesKernel, record.BranchMissesUser, record.BranchMissesKernel,
+	record.TLBMissesUser, record.TLBMissesKernel,
 	record.SwitchesVoluntary, record.SwitchesInvoluntary, record.FaultsMinor, record.FaultsMajor,
 	record.ReadBytes, record.WrittenBytes, record.DeviceReadBytes, record.DeviceWrittenBytes,
 	record.DiskReads, record.DisksReadBytes, record.DiskWrites, record.DisksWrittenBytes, record.DiskFlushes,

@@ -8,6 +8,7 @@ package timeaccount
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -32,6 +33,9 @@ const (
 	ended = 0.05
 	// turn is how much of the time a counter of the processor must have counted.
 	turn = 0.9
+
+	// leastTurn is how much of the time a counter must have counted to be estimated from that.
+	leastTurn = 0.1
 	// longest bounds every time, in ns: a sum of all of them does not overflow.
 	longest = math.MaxInt64 / 1024
 )
@@ -327,8 +331,8 @@ func labelled(text, name string) int64 {
 
 // processor takes the processor's own counters.
 func (m *maker) processor() {
-	for _, name := range []string{record.InstructionsUser, record.InstructionsKernel, record.CyclesUser,
-		record.CyclesKernel} {
+	misses := record.MissCounts()
+	for _, name := range append(record.ProcessorCounts(), misses...) {
 		why, failed := strings.CutPrefix(m.Before[name], "!")
 		if !failed {
 			why, failed = strings.CutPrefix(m.After[name], "!")
@@ -346,6 +350,10 @@ func (m *maker) processor() {
 			continue
 		}
 		v, wanted, had := positive(f[0], longest), positive(f[1], longest), positive(f[2], longest)
+		if slices.Contains(misses, name) && float64(had) >= leastTurn*float64(wanted) && had > 0 && v >= 0 {
+			// It took turns with others: as much in the time that was not seen as in that which was.
+			v, had = int64(min(float64(v)*max(float64(wanted)/float64(had), 1), math.MaxInt64/2)), wanted
+		}
 		switch {
 		case v < 0 || wanted < 0 || had < 0:
 			m.missing(name, "the processor's counter cannot be read")
@@ -367,6 +375,8 @@ func hardware(why string) string {
 		return "there is no counter of the processor: a virtual machine without a virtual PMU"
 	case "permission denied", "operation not permitted":
 		return "perf_event_open is not allowed: kernel.perf_event_paranoid, or a container's seccomp filter"
+	case "device or resource busy":
+		return "the processor has too few counters for all who asked"
 	case "function not implemented":
 		return "this kernel has no perf_event_open"
 	}

@@ -113,6 +113,18 @@ func TestOf(t *testing.T) {
 			missing: map[string]string{record.CyclesKernel: "the processor has too few",
 				record.InstructionsUser: "the processor has too few", record.InstructionsKernel: "the slim agent"},
 		},
+		"misses take turns": {
+			in: Input{State: state(200, 0), Before: with(before, record.CyclesUser, "!device or resource busy"),
+				After: with(one,
+					record.CacheMissesUser, "[600 200000000 50000000]",
+					record.BranchMissesUser, "[600 200000000 1000000]",
+					record.TLBMissesUser, "[600 200000000 200000000]", record.TLBMissesKernel, "[600 0 0]")}, lanes: 1,
+			counts: map[string]int64{record.CacheMissesUser: 2400, record.TLBMissesUser: 600},
+			missing: map[string]string{record.BranchMissesUser: "the processor has too few",
+				record.TLBMissesKernel:    "the processor has too few",
+				record.CyclesUser:         "the processor has too few",
+				record.BranchMissesKernel: "the slim agent"},
+		},
 		"it counts one of two threads": {
 			in: Input{Threads: "2", State: state(400, 0), Before: before, After: with(one, "tasks",
 				thread(1, 250, 1, 2)+

@@ -23,6 +23,10 @@ const (
 var countTexts = map[string]string{
 	record.InstructionsUser: "instructions in user code", record.InstructionsKernel: "instructions in the kernel",
 	record.CyclesUser: "cycles in user code", record.CyclesKernel: "cycles in the kernel",
+	record.CacheMissesUser: "cache misses in user code", record.CacheMissesKernel: "cache misses in the kernel",
+	record.BranchMissesUser:   "mispredicted branches in user code",
+	record.BranchMissesKernel: "mispredicted branches in the kernel",
+	record.TLBMissesUser:      "TLB misses in user code", record.TLBMissesKernel: "TLB misses in the kernel",
 	record.SwitchesVoluntary: "voluntary context switches", record.SwitchesInvoluntary: "involuntary context switches",
 	record.FaultsMinor: "minor page faults", record.FaultsMajor: "major page faults",
 	record.ReadBytes: "read by system calls", record.WrittenBytes: "written by system calls",
