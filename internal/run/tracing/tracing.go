@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"runtime"
 	"time"
@@ -71,7 +70,7 @@ type helper struct {
 	ctx     context.Context
 	program string
 	child   *proc.Stream
-	answers *json.Decoder
+	talk    *trace.Talk
 }
 
 func openHelper(ctx context.Context) (*helper, error) {
@@ -87,7 +86,7 @@ func (h *helper) start() (err error) {
 	if h.child, err = proc.Start(proc.Command(h.ctx, h.program, trace.Role)); err != nil {
 		return err
 	}
-	h.answers = json.NewDecoder(io.LimitReader(h.child, mostAnswers))
+	h.talk = trace.NewTalk(h.child, mostAnswers)
 	if _, err = h.ask(trace.Request{Op: trace.OpOpen, Way: Ptrace}); err != nil && h.child != nil {
 		err = h.broken(err)
 	}
@@ -117,31 +116,22 @@ func (h *helper) Start(r trace.Roots, marked bool) error {
 
 // ask makes a request and returns its answer.
 func (h *helper) ask(q trace.Request) (trace.Answer, error) {
-	type got struct {
-		trace.Answer
-		err error
+	ctx, cancel := context.WithTimeoutCause(context.Background(), answerTime, errors.New("it does not answer"))
+	defer cancel()
+	var a trace.Answer
+	said, err := h.talk.Ask(ctx, q)
+	if err == nil {
+		err = json.Unmarshal(said, &a)
+	} else if ctx.Err() != nil {
+		err = context.Cause(ctx)
 	}
-	back := make(chan got, 1)
-	go func(child *proc.Stream, from *json.Decoder) {
-		var g got
-		if g.err = json.NewEncoder(child).Encode(q); g.err == nil {
-			g.err = from.Decode(&g.Answer)
-		}
-		back <- g
-	}(h.child, h.answers)
-	var g got
-	select {
-	case g = <-back:
-	case <-time.After(answerTime):
-		g.err = errors.New("it does not answer")
+	if err != nil {
+		return a, h.broken(err)
 	}
-	if g.err != nil {
-		return g.Answer, h.broken(g.err)
+	if a.Error != "" {
+		return a, errors.New(a.Error)
 	}
-	if g.Error != "" {
-		return g.Answer, errors.New(g.Error)
-	}
-	return g.Answer, nil
+	return a, nil
 }
 
 // broken ends a helper that cannot go on; the kernel lets go of what it has stopped.

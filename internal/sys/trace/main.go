@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,6 +32,40 @@ const (
 type Answer struct {
 	Error string `json:"error,omitempty"`
 	Trace *Trace `json:"trace,omitempty"` // what was seen, after OpStop
+}
+
+// Talk is a conversation with that process.
+type Talk struct {
+	to   *json.Encoder
+	from *json.Decoder
+}
+
+// NewTalk begins one over the process's standard streams, of whose output no more than most bytes are read.
+func NewTalk(process io.ReadWriter, most int64) *Talk {
+	return &Talk{json.NewEncoder(process), json.NewDecoder(io.LimitReader(process, most))}
+}
+
+// Ask makes a request and returns its answer as it came. If ctx ends first, or with any other error, the conversation
+// is over, and the process has to be ended: that also ends what still waits for it.
+func (t *Talk) Ask(ctx context.Context, q Request) (json.RawMessage, error) {
+	type got struct {
+		answer json.RawMessage
+		err    error
+	}
+	back := make(chan got, 1)
+	go func() {
+		var g got
+		if g.err = t.to.Encode(q); g.err == nil {
+			g.err = t.from.Decode(&g.answer)
+		}
+		back <- g
+	}()
+	select {
+	case g := <-back:
+		return g.answer, g.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // errNothing is the error of what can only be asked for after something else.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"runtime"
 	"slices"
@@ -22,8 +21,8 @@ const mostAnswers = 256 << 20
 
 // helper implements agent.Tracer.
 type helper struct {
-	child   *proc.Stream // nil: there is none
-	answers *json.Decoder
+	child *proc.Stream // nil: there is none
+	talk  *trace.Talk
 }
 
 // New returns a tracer for the agent of this process. It starts this program once more, in the role trace.Role, when it
@@ -79,36 +78,19 @@ func (h *helper) ask(ctx context.Context, request []byte) ([]byte, error) {
 	if q.Op == trace.OpStart {
 		q.Roots = h.roots()
 	}
-	type got struct {
-		answer json.RawMessage
-		err    error
+	answer, err := h.talk.Ask(ctx, q)
+	if err == nil && len(answer) > wire.MaxPayload {
+		err = fmt.Errorf("its answer has %d bytes, more than %d", len(answer), wire.MaxPayload)
 	}
-	back := make(chan got, 1)
-	go func(child *proc.Stream, from *json.Decoder) {
-		var g got
-		if g.err = json.NewEncoder(child).Encode(q); g.err == nil {
-			g.err = from.Decode(&g.answer)
-		}
-		back <- g
-	}(h.child, h.answers)
-	var g got
-	select {
-	case g = <-back:
-	case <-ctx.Done():
-		g.err = ctx.Err()
-	}
-	if g.err == nil && len(g.answer) > wire.MaxPayload {
-		g.err = fmt.Errorf("its answer has %d bytes, more than %d", len(g.answer), wire.MaxPayload)
-	}
-	if g.err != nil {
+	if err != nil {
 		said := proc.Printable(h.child.Stderr())
 		h.Close()
 		if said != "" {
-			g.err = fmt.Errorf("%w; its last output: %s", g.err, said)
+			err = fmt.Errorf("%w; its last output: %s", err, said)
 		}
-		return nil, fmt.Errorf("the process that traces: %w", g.err)
+		return nil, fmt.Errorf("the process that traces: %w", err)
 	}
-	return g.answer, nil
+	return answer, nil
 }
 
 // start starts the process. The kernel ends it when the thread that started it ends, so that one is kept.
@@ -126,7 +108,7 @@ func (h *helper) start() error {
 		defer runtime.UnlockOSThread()
 		child, err := proc.Start(proc.Command(context.Background(), self, trace.Role))
 		if err == nil {
-			h.child, h.answers = child, json.NewDecoder(io.LimitReader(child, mostAnswers))
+			h.child, h.talk = child, trace.NewTalk(child, mostAnswers)
 		}
 		started <- err
 		if err == nil {
