@@ -91,15 +91,17 @@ func (c *commits) Setup(_ context.Context, b *workload.Bench) error {
 	g := rand.New(rand.NewPCG(b.Seed, 0x6a6f_7572_6e61_6c)) // "journal"
 	for range cycle {
 		chosen := map[uint32]bool{}
-		var list []uint32
+		var list []int64 // of which the agent has a sort anyway
 		for len(list) < c.pages {
 			if p := 1 + g.Uint32N(uint32(c.all-1)); !chosen[p] { // page 1 of SQLite is number 0 here
 				chosen[p] = true
-				list = append(list, p)
+				list = append(list, int64(p))
 			}
 		}
 		slices.Sort(list)
-		c.order = append(c.order, list...)
+		for _, p := range list {
+			c.order = append(c.order, uint32(p))
+		}
 	}
 	c.last = make([]uint64, c.all)
 	c.logged = make([]uint32, 0, c.pages*c.every)

@@ -9,7 +9,7 @@ import (
 )
 
 // Op is an operation of the matrix: a column of iozone's table.
-type Op int
+type Op int64
 
 // The operations, in the order in which a pass does them.
 const (

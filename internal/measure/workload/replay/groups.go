@@ -152,22 +152,22 @@ const maxExact = 4 << 20
 // rounding and without anything that two lanes write to. More are counted in histograms, whose quantiles are rounded up
 // by less than 1/128.
 type latencies struct {
-	exact  []uint64           // by statement: its group and the latency in ns
+	exact  []int64            // by statement: its group and the latency in ns
 	shared []histogram.Shared // by group
 	// What follows is made when all latencies are there.
 	from   []int            // by group: where its first one is in exact, which is sorted then
-	sorted []uint64         // exact, without the groups
+	sorted []int64          // exact, without the groups
 	all    histogram.Shared // of all groups
 }
 
-// nsBits is the size of a latency in latencies.exact: 200 days.
+// nsBits is the size of a latency in latencies.exact: 200 days. A group has the nine bits above.
 const nsBits = 54
 
 func newLatencies(statements int64) *latencies {
 	if statements > maxExact {
 		return &latencies{shared: make([]histogram.Shared, other+1)}
 	}
-	l := &latencies{exact: make([]uint64, statements)}
+	l := &latencies{exact: make([]int64, statements)}
 	for i := range l.exact {
 		l.exact[i] = 1 // makes the page resident
 	}
@@ -177,7 +177,7 @@ func newLatencies(statements int64) *latencies {
 // put keeps the latency of a statement. Each statement has a place of its own.
 func (l *latencies) put(place int64, group uint16, ns int64) {
 	if l.exact != nil {
-		l.exact[place] = uint64(group)<<nsBits | uint64(ns)
+		l.exact[place] = int64(group)<<nsBits | ns
 		return
 	}
 	l.shared[group].Record(ns)
@@ -191,7 +191,7 @@ func (l *latencies) sort() {
 	slices.Sort(l.exact)
 	l.from, l.sorted = make([]int, other+2), slices.Clone(l.exact)
 	for i := range l.from {
-		l.from[i], _ = slices.BinarySearch(l.exact, uint64(i)<<nsBits)
+		l.from[i], _ = slices.BinarySearch(l.exact, int64(i)<<nsBits)
 	}
 	for i := range l.sorted {
 		l.sorted[i] &= 1<<nsBits - 1
@@ -234,9 +234,9 @@ func (l *latencies) histogram(group int) *histogram.Histogram {
 }
 
 // nearest returns the nearest-rank quantile of sorted latencies in seconds, 0 if there are none.
-func nearest(sorted []uint64, q float64) float64 {
+func nearest(sorted []int64, q float64) float64 {
 	if len(sorted) == 0 {
 		return 0
 	}
-	return seconds(int64(sorted[histogram.Rank(q, uint64(len(sorted)))-1] & (1<<nsBits - 1)))
+	return seconds(sorted[histogram.Rank(q, uint64(len(sorted)))-1] & (1<<nsBits - 1))
 }

@@ -33,13 +33,13 @@ func (w *work) order() {
 	}
 	// A key has the place of a job, and where the job is now.
 	const bits = 32
-	keys, place, ends := make([]uint64, len(w.jobs)), int64(0), []uint64{}
+	keys, place, ends := make([]int64, len(w.jobs)), int64(0), []int64{}
 	for i := range w.jobs {
 		if left := w.jobs[i].turns; len(left) > 0 {
 			place = left[0].place
-			ends = append(ends, uint64(left[len(left)-1].place))
+			ends = append(ends, left[len(left)-1].place)
 		}
-		keys[i] = uint64(place)<<bits | uint64(i)
+		keys[i] = place<<bits | int64(i)
 	}
 	slices.Sort(keys)
 	slices.Sort(ends)

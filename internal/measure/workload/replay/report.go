@@ -150,10 +150,10 @@ func (r *Replay) pool(b *workload.Bench) {
 
 // connectTime is the median time of a connection in seconds.
 func (r *Replay) connectTime() float64 {
-	var all []uint64
+	var all []int64
 	for i := range r.pass.work.jobs {
 		if ns := r.pass.work.jobs[i].connect; ns > 0 {
-			all = append(all, uint64(ns))
+			all = append(all, ns)
 		}
 	}
 	slices.Sort(all)
