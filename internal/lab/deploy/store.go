@@ -32,7 +32,7 @@ var Flags = []string{"-tags=slim", "-gcflags=errors=-l", "-gcflags=fmt=-l", "-gc
 	"-gcflags=tare/internal/sys/account=-l", "-gcflags=tare/internal/sys/netns=-l", "-gcflags=unique=-l",
 	"-gcflags=tare/internal/measure/line=-l", "-gcflags=tare/internal/measure/wire=-l",
 	"-gcflags=tare/internal/measure/workload/developer=-l", "-gcflags=path=-l",
-	"-gcflags=io=-l"}
+	"-gcflags=io=-l", "-gcflags=bufio=-l"}
 
 // Store has agent executables: those built into this program (build tag bundle), the program itself for its own
 // platform, and those given by Use. It implements env.Agents and is safe for concurrent use.

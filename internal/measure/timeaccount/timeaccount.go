@@ -343,7 +343,7 @@ func (m *maker) processor() {
 		}
 		f := strings.Fields(strings.Trim(m.After[name], "[]"))
 		if len(f) != 3 && m.OS == "linux" {
-			m.missing(name, "the slim agent does not read the processor's counters")
+			m.missing(name, "the agent did not read the processor's counters")
 			continue
 		} else if len(f) != 3 {
 			m.missing(name, m.says("does not tell what the processor counts"))

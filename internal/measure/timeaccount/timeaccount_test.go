@@ -56,7 +56,7 @@ func TestOf(t *testing.T) {
 				record.DiskNS: 40 * ms, record.OtherNS: 50 * ms, record.StolenNS: 20 * ms, record.IOStalledNS: 2 * ms,
 				record.ReadBytes: 5000, record.WrittenBytes: 0, record.DeviceReadBytes: 0,
 				record.SwitchesVoluntary: 7, record.FaultsMajor: 0, record.AccountNS: 250000},
-			missing: map[string]string{record.CyclesUser: "the slim agent"},
+			missing: map[string]string{record.CyclesUser: "the agent did not"},
 		},
 		"two that share the work, and one that only wakes up": {
 			in: Input{Threads: "2", State: state(300, 100), Before: before,
@@ -111,7 +111,7 @@ func TestOf(t *testing.T) {
 				record.InstructionsKernel, "[1 2]")}, lanes: 1,
 			counts: map[string]int64{record.CyclesUser: 600},
 			missing: map[string]string{record.CyclesKernel: "the processor has too few",
-				record.InstructionsUser: "the processor has too few", record.InstructionsKernel: "the slim agent"},
+				record.InstructionsUser: "the processor has too few", record.InstructionsKernel: "the agent did not"},
 		},
 		"misses take turns": {
 			in: Input{State: state(200, 0), Before: with(before, record.CyclesUser, "!device or resource busy"),
@@ -123,7 +123,7 @@ func TestOf(t *testing.T) {
 			missing: map[string]string{record.BranchMissesUser: "the processor has too few",
 				record.TLBMissesKernel:    "the processor has too few",
 				record.CyclesUser:         "the processor has too few",
-				record.BranchMissesKernel: "the slim agent"},
+				record.BranchMissesKernel: "the agent did not"},
 		},
 		"it counts one of two threads": {
 			in: Input{Threads: "2", State: state(400, 0), Before: before, After: with(one, "tasks",

@@ -75,7 +75,8 @@ func Reached(text string, at netip.Addr) (s workload.Serving, err error) {
 // brought, and what MariaDB makes for the loopback, is locked. PostgreSQL is started so that it takes no other.
 func (t *target) admit(ctx context.Context) error {
 	t.Key = rand.Text()
-	texts := []string{"ALTER ROLE " + own + " PASSWORD '" + t.Key + "'"}
+	// Up to version 13 of PostgreSQL a password is kept as a digest that its own rule for other hosts refuses.
+	texts := []string{"SET password_encryption = 'scram-sha-256'", "ALTER ROLE " + own + " PASSWORD '" + t.Key + "'"}
 	c, err := dial(ctx, t, false)
 	if err != nil {
 		return err
