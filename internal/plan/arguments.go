@@ -149,6 +149,9 @@ func specArgument(s env.Spec) string {
 	return s.Name + "=" + text
 }
 
+// AsArgument writes a workload of the plan as for -w.
+func (p *Plan) AsArgument(k *workload.Kind, w *Workload) string { return workArgument(k, w, p, false) }
+
 // workArgument writes a workload as for -w, with what is not at its default. A command comes last, because everything
 // behind it is part of it.
 func workArgument(k *workload.Kind, w *Workload, p *Plan, trials bool) string {
@@ -157,8 +160,8 @@ func workArgument(k *workload.Kind, w *Workload, p *Plan, trials bool) string {
 	var pairs []string
 	command := ""
 	for _, d := range k.Params {
-		switch v := w.Params[d.Name]; {
-		case v == defaults[d.Name]:
+		switch v, ok := w.Params[d.Name]; {
+		case !ok || v == defaults[d.Name]:
 		case d.Name == "command":
 			command = "command=" + v
 		default:

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"tare/internal/measure/workload"
-	"tare/internal/plan"
 	"tare/internal/record"
 	"tare/internal/sys/shell"
 	"tare/internal/unit"
@@ -103,7 +102,7 @@ func whichOne(e *finder, r *Result, t *Target, workloads []string) string {
 	const other = "add an environment that differs only in that setting"
 	driver, _, _ := strings.Cut(t.Spec, "?")
 	driver, _, _ = strings.Cut(driver, ":")
-	if !slices.Contains(Swept(), driver) {
+	if !slices.Contains(Swept(), driver) || e.Kinds == nil {
 		return "to find out which one it is, " + other
 	}
 	words := []string{"tare", "sweep", "-e", t.Name + "=" + t.Spec}
@@ -112,39 +111,15 @@ func whichOne(e *finder, r *Result, t *Target, workloads []string) string {
 	}
 	for i := range e.Plan.Workloads {
 		if w := &e.Plan.Workloads[i]; w.Label == workloads[0] {
-			if w.Params[workload.FromParam]+w.Params[workload.ToParam] != "" { // environments that the command lacks
+			k, ok := e.Kinds(w.Kind)
+			if !ok || w.Params[workload.FromParam]+w.Params[workload.ToParam] != "" { // environments that the command lacks
 				return "to find out which one it is, " + other
 			}
-			words = append(words, "-w", asFlag(w))
+			words = append(words, "-w", e.Plan.AsArgument(k, w))
 		}
 	}
 	return fmt.Sprintf("to find out which one it is, `%s` tries settings of %s one by one; to try another, %s",
 		shell.Quote(words...), t.Name, other)
-}
-
-// asFlag writes a workload as a command line has it: its kind, and the parameters that its label shows. A label in
-// other words, or one that is cut, has none that can be read.
-func asFlag(w *plan.Workload) string {
-	words := strings.Fields(w.Label)
-	if len(words) < 2 || words[0] != w.Kind {
-		return w.Kind
-	}
-	escape := strings.NewReplacer(`\`, `\\`, `,`, `\,`, `"`, `\"`) // as plan.Parse takes it
-	var pairs []string
-	command := ""
-	for _, word := range words[1:] {
-		name, _, ok := strings.Cut(word, "=")
-		v := w.Params[name]
-		switch {
-		case !ok || v == "" || strings.HasSuffix(word, "…"):
-			return w.Kind
-		case name == "command": // everything behind it is part of it
-			command = ",command=" + v
-		default:
-			pairs = append(pairs, name+"="+escape.Replace(v))
-		}
-	}
-	return w.Kind + ":" + strings.TrimPrefix(strings.Join(pairs, ",")+command, ",")
 }
 
 // bears tells whether a setting can explain any of the ratios that differ.

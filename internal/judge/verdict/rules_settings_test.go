@@ -149,22 +149,4 @@ func TestFindingOffersTheSweep(t *testing.T) {
 	if f := finding(Evaluate(in), "settings-differ"); f == nil || strings.Contains(f.Remedy, "sweep") {
 		t.Errorf("a load from others: %+v", f)
 	}
-	w := plan.Workload{Label: "fs.randread size=16MiB direct=true", Kind: "fs.randread",
-		Params: map[string]string{"size": "16MiB", "direct": "true", "bs": "4KiB"}}
-	if got := asFlag(&w); got != "fs.randread:size=16MiB,direct=true" {
-		t.Error(got)
-	}
-	w.Params["size"], w.Params["command"] = `1,"2\`, "echo a,b"
-	w.Label = `fs.randread command='echo size=1,"2\ direct=true`
-	if got := asFlag(&w); got != `fs.randread:size=1\,\"2\\,direct=true,command=echo a,b` {
-		t.Error(got)
-	}
-	w.Label = "fs.randread size=16M…"
-	if got := asFlag(&w); got != "fs.randread" {
-		t.Error(got)
-	}
-	w.Label = "my reads size=16MiB"
-	if got := asFlag(&w); got != "fs.randread" {
-		t.Error(got)
-	}
 }
