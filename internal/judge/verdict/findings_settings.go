@@ -112,7 +112,8 @@ func whichOne(e *finder, r *Result, t *Target, workloads []string) string {
 	for i := range e.Plan.Workloads {
 		if w := &e.Plan.Workloads[i]; w.Label == workloads[0] {
 			k, ok := e.Kinds(w.Kind)
-			if !ok || w.Params[workload.FromParam]+w.Params[workload.ToParam] != "" { // environments that the command lacks
+			// Those from or to which a load goes are not in the command.
+			if !ok || w.Params[workload.FromParam]+w.Params[workload.ToParam] != "" {
 				return "to find out which one it is, " + other
 			}
 			words = append(words, "-w", e.Plan.AsArgument(k, w))
