@@ -4,8 +4,6 @@ package web
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -21,11 +19,7 @@ import (
 	"tare/internal/measure/workload"
 	"tare/internal/measure/workload/stack"
 	"tare/internal/record"
-	"tare/internal/unit"
 )
-
-// samples is the number of responses at least that are fetched and hashed after the timed section.
-const samples = 4
 
 // loadTrial is one load on a server.
 type loadTrial struct {
@@ -127,23 +121,6 @@ func (t *loadTrial) refuseURLs() error {
 		return netip.IPv4Unspecified(),
 			true
 	})
-	return err
-}
-
-// scheme is that of a URL, as far as the kind has it.
-func (t *loadTrial) scheme(server string) string {
-	if t.kind == "http.load" {
-		return schemeOf(server)
-	}
-	return "http"
-}
-
-// secure prepares for TLS, if the server is reached by it.
-func (t *loadTrial) secure(server string, to page) (err error) {
-	l := &t.load
-	if l.scheme = t.scheme(server); l.scheme == "https" {
-		l.seal, err = sealFor(to.host, l.maker.headers, t.params["ca"], t.params["http"])
-	}
 	return err
 }
 
@@ -326,182 +303,6 @@ func (t *loadTrial) refused(err error) error {
 	return &record.Failure{Kind: "refused", Message: fmt.Sprintf("%s: %v", t.kind, err)}
 }
 
-// target starts the environment's nginx, or finds the user's server and its pages.
-func (t *loadTrial) target(ctx context.Context, b *workload.Bench) (page, []listed, error) {
-	own := []listed{{pagePath, 1}}
-	switch {
-	case t.kind == "http.fetch":
-		to, err := t.targetFar(b)
-		return to, own, err
-	case t.params["url"] != "" || t.params["urls"] != "":
-		to, list, err := t.targetUser(ctx, b)
-		if err != nil {
-			return to, nil, t.refused(err)
-		}
-		t.local = newLocal(to.addr, t.site)
-		return to, list, nil
-	}
-	n, err := findNginx(ctx)
-	if err != nil {
-		return page{}, nil, err
-	}
-	t.nginx, n.connections, n.two = n, int(t.params.Int("connections")), t.params["http"] == version2
-	n.open, n.connections = t.serves, n.connections*t.hosts()
-	if err := n.furnish(b, t.params.Int("size")); err != nil {
-		return page{}, nil, err
-	}
-	began := time.Now()
-	if err := n.start(ctx); err != nil {
-		return page{}, nil, err
-	}
-	b.Note("server", n.version)
-	b.Note("server_ms", strconv.FormatInt(time.Since(began).Milliseconds(), 10))
-	return page{n.addr, "localhost", pagePath}, own, nil
-}
-
-// targetUser finds the user's server and the pages that are asked for.
-func (t *loadTrial) targetUser(ctx context.Context, b *workload.Bench) (to page, list []listed, err error) {
-	server, text := t.params["url"], t.params["urls"]
-	if name, ok := strings.CutPrefix(text, "file:"); ok {
-		if text, err = contents("urls", name, maxList); err != nil {
-			return to, nil, err
-		}
-	}
-	if text != "" {
-		if list, server, err = parseList(text, origin(server)); err != nil {
-			return to, nil, err
-		}
-	}
-	if stack.Names(server) {
-		if t.site, err = stack.Find(b); err == nil {
-			to, err = siteOf(t.site, server)
-		}
-	} else {
-		to, err = findPage(ctx, server, t.scheme(server), t.params.Duration("timeout"))
-	}
-	t.origin = server
-	if list == nil {
-		list = []listed{{to.path, 1}}
-	}
-	return to, list, err
-}
-
-// targetFar makes the controller's machine serve the page, at the address of the run's peer.
-func (t *loadTrial) targetFar(b *workload.Bench) (page, error) {
-	at, err := netip.ParseAddrPort(b.Peer.Address)
-	if err != nil {
-		return page{}, fmt.Errorf("the peer's address: %w", err)
-	}
-	if t.remote, err = newRemote(b, t.params.Int("size")); err != nil {
-		return page{}, err
-	}
-	b.Note("server", t.remote.began.Name)
-	return page{netip.AddrPortFrom(at.Addr(), uint16(t.remote.began.Port)), "localhost", pagePath}, nil
-}
-
-// wanted is the expected digest of the page; "" for a page of the user's.
-func (t *loadTrial) wanted(b *workload.Bench) string {
-	switch {
-	case t.load.method == "HEAD":
-		return ""
-	case t.nginx != nil:
-		return t.nginx.digest
-	case t.remote != nil:
-		n := nginx{size: t.remote.size, seed: b.Seed}
-		sum := sha256.Sum256(n.content())
-		return hex.EncodeToString(sum[:])
-	}
-	return ""
-}
-
-// look fetches a page once and records what all other responses must have.
-func (t *loadTrial) look(b *workload.Bench, a *ask) error {
-	x, digest, err := t.fetch(a)
-	if err != nil {
-		return err
-	}
-	if want := t.wanted(b); want != "" && t.params["verify"] != verifyHash && digest != want {
-		return fmt.Errorf("the response is not the generated page: %s with the SHA-256 %.16s instead of %s with %.16s",
-			unit.Plural(x.body, "byte"), digest, unit.Plural(t.params.Int("size"), "byte"), want)
-	}
-	switch t.params["verify"] {
-	case verifyBody:
-		a.digest, a.length = digest, x.body
-	case verifyHash:
-		a.digest = digest
-	}
-	return nil
-}
-
-// compare records the pages, so that trials can only be compared if the pages were the same.
-func (t *loadTrial) compare(b *workload.Bench) {
-	first := t.load.asks[0]
-	switch {
-	case t.params["verify"] == verifyStatus:
-	case t.params["verify"] == verifyHash:
-		b.Check("page", fmt.Sprintf("%s, masked %s", unit.Plural(int64(len(t.load.asks)), "page"), t.together()))
-	case len(t.load.asks) == 1:
-		b.Check("page", fmt.Sprintf("%s %s", unit.Plural(first.length, "byte"), first.digest[:32]))
-	default:
-		sum := int64(0)
-		for _, a := range t.load.asks {
-			sum += a.length
-		}
-		b.Check("page", fmt.Sprintf("%s, %s %s", unit.Plural(int64(len(t.load.asks)), "page"), unit.Plural(sum, "byte"),
-			t.together()))
-	}
-}
-
-// together is the digest of the digests of all pages.
-func (t *loadTrial) together() string {
-	if len(t.load.asks) == 1 {
-		return t.load.asks[0].digest[:32]
-	}
-	h := sha256.New()
-	for _, a := range t.load.asks {
-		h.Write([]byte(a.digest))
-	}
-	return hex.EncodeToString(h.Sum(nil))[:32]
-}
-
-// fetch fetches a page outside the timed section, checks it as far as that needs no other, and hashes its body.
-func (t *loadTrial) fetch(a *ask) (exchange, string, error) {
-	l := &t.load
-	var kept keeper
-	h := sha256.New()
-	x, err := l.visit(&a.hop, t.buf, &t.res, func(p []byte) {
-		if p == nil {
-			h.Reset()
-			kept.reset(l.check.looks())
-		}
-		h.Write(p)
-		kept.take(p)
-	})
-	digest := hex.EncodeToString(h.Sum(nil))
-	switch {
-	case err != nil:
-	case x.status != l.status:
-		err = wrong(x.status, l.status, x.body, x.body, x.location)
-	case x.body < l.within.least || x.body > l.within.most:
-		err = l.within.wrong(x.body)
-	case kept.over:
-		err = errKept
-	case l.check.looks():
-		if err = l.check.body(kept.body, ""); l.check.equal {
-			digest = l.check.digest(kept.body)
-		}
-	}
-	return x, digest, err
-}
-
-// at adds which page failed, if there are several.
-func (t *loadTrial) at(a *ask, err error) error {
-	if len(t.load.asks) < 2 {
-		return err
-	}
-	return fmt.Errorf("%s: %w", a.path, err)
-}
-
 // failed is a failure of a server; if it is the trial's own, with its log.
 func (t *loadTrial) failed(kind string, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
@@ -631,26 +432,6 @@ var processors = netpeer.CPUs
 
 // share formats a share of CPU time. A share above 1 comes from the resolution of two clocks.
 func share(v float64) string { return strconv.FormatFloat(min(v, 1), 'f', 3, 64) }
-
-// sample checks that the server still serves the same pages.
-func (t *loadTrial) sample() error {
-	for i := range min(max(samples, len(t.load.asks)), 16*samples) {
-		a := t.load.asks[i%len(t.load.asks)]
-		x, digest, err := t.fetch(a)
-		switch {
-		case err != nil:
-		case a.length >= 0 && x.body != a.length:
-			err = wrong(x.status, t.load.status, x.body, a.length, x.location)
-		case a.digest != "" && digest != a.digest:
-			err = fmt.Errorf("the page changed during the trial: its SHA-256 was %.16s and is now %.16s; use "+
-				"verify=status for a page that differs each time", a.digest, digest)
-		}
-		if err != nil {
-			return t.failed("measure", t.at(a, err))
-		}
-	}
-	return nil
-}
 
 // Cleanup closes the connections and ends the server.
 func (t *loadTrial) Cleanup(*workload.Bench) error {
