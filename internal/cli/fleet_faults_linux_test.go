@@ -1,10 +1,8 @@
 package cli_test
 
 import (
-	"bytes"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -14,106 +12,13 @@ import (
 	"tare/internal/bundle"
 )
 
-// faultPlan is what the hosts of these tests do: some seconds of work that nobody has to look at.
-const faultPlan = `name: nodes
-baseline: host
-trial: 50ms
-blocks: 12
-environments:
-  host: local
-  same: local
-workloads:
-  - "null"
-`
-
-// sshHost is a host with a server of its own on another port, which sees some things otherwise than this machine.
-type sshHost struct {
-	*sshd
-	program string
-}
-
-// host makes one with the keys of another server, whose clients know it as well.
-func (s *sshd) host(name string) *sshHost {
-	l := s.lab
-	l.Helper()
-	program, err := exec.LookPath("sshd")
-	if err != nil {
-		l.Fatal(err)
-	}
-	h := &sshHost{sshd: &sshd{lab: l, dir: filepath.Join(l.dir, name), port: freePort(l)}, program: program}
-	if err := os.CopyFS(h.dir, os.DirFS(s.dir)); err != nil {
-		l.Fatal(err)
-	}
-	for _, file := range []string{"sshd_config", "known_hosts"} {
-		text, err := os.ReadFile(s.file(file))
-		if err != nil {
-			l.Fatal(err)
-		}
-		was, is := fmt.Sprintf("127.0.0.1:%d", s.port), fmt.Sprintf("127.0.0.1:%d", h.port)
-		if file == "known_hosts" {
-			was, is = fmt.Sprintf("[127.0.0.1]:%d ", s.port), fmt.Sprintf("[127.0.0.1]:%d ", h.port)
-			known, err := os.OpenFile(s.file(file), os.O_APPEND|os.O_WRONLY, 0)
-			if err != nil {
-				l.Fatal(err)
-			}
-			line, _, _ := strings.Cut(string(text), "\n")
-			_, err = known.WriteString(strings.ReplaceAll(line, was, is) + "\n")
-			if err := known.Close(); err != nil {
-				l.Fatal(err)
-			}
-			if err != nil {
-				l.Fatal(err)
-			}
-			continue
-		}
-		l.file(name+"/"+file, strings.ReplaceAll(string(text), was, is))
-	}
-	if err := os.Chmod(h.file("host_key"), 0o600); err != nil {
-		l.Fatal(err)
-	}
-	return h
-}
-
-// boot starts the host: script runs as its first process, in namespaces of its own, and becomes the server. It ends,
-// and everything that runs there with it, when its daemon is killed, as in a power cut.
-func (h *sshHost) boot(script string, args ...string) {
-	l := h.lab
-	l.Helper()
-	argv := append([]string{"unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child=KILL",
-		"--mount-proc", "sh", "-c", script + ` && exec "$0" -D -e -f "$1"`, h.program, h.file("sshd_config")}, args...)
-	h.daemon = l.daemon("sshd of "+filepath.Base(h.dir), "", argv...)
-	l.await("the server of "+filepath.Base(h.dir), func() bool {
-		return bytes.Contains(h.daemon.Stderr(), []byte("Server listening on 127.0.0.1 port"))
-	})
-}
-
-// options are the flags by which a fleet's controller reaches hosts of this server and of those made of it.
-func (s *sshd) options(dir string) []string {
-	return []string{"--on", "ssh", "--by", "name", "--every", "200ms", "--ssh", fmt.Sprintf(
-		"identity=%s&known_hosts=%s&config=%s&dir=%s", s.file("user_key"), s.file("known_hosts"), s.file("ssh_config"),
-		dir)}
-}
-
-// inventory writes hosts by their ports.
-func (l *lab) inventory(ports map[string]int) {
-	l.Helper()
-	text := ""
-	for name, port := range ports {
-		text += name + " ansible_port=" + strconv.Itoa(port) + "\n"
-	}
-	l.file("inventory.ini", text+"[all:vars]\nansible_host=127.0.0.1\nansible_user=root\n")
-}
-
 // TestFleetOnFullDisks has one host whose disk is too small for the program, and one whose disk fills while it works.
 // Both are named with the reason, a third one counts, and with more room the command goes on with them.
 func TestFleetOnFullDisks(t *testing.T) {
 	l := newLab(t)
 	s := l.sshd()
 	need(t, "unshare", "mount")
-	there := filepath.Join(l.dir, "there")
-	if err := os.Mkdir(there, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	there := l.folder("there")
 	program, err := os.Stat(tareBinary)
 	if err != nil {
 		t.Fatal(err)
@@ -123,10 +28,9 @@ func TestFleetOnFullDisks(t *testing.T) {
 	small.boot(disk, "4m", there)
 	// The program, the plan and the lock fit, and some pages of a bundle.
 	full.boot(disk, strconv.FormatInt((program.Size()+40<<10*int64(os.Getpagesize())/4096)>>10, 10)+"k", there)
-	l.file("plan.yaml", faultPlan)
+	l.file("plan.yaml", fleetPlan(12))
 	l.inventory(map[string]int{"ok": s.port, "small": small.port, "full": full.port})
-	args := append([]string{"fleet", "run", "plan.yaml", "-o", "nodes", "--hosts", "inventory.ini"},
-		s.options(there)...)
+	args := s.fleet("plan.yaml", "nodes", there)
 	o := l.do(args...)
 	said := strings.Join(strings.Fields(o.err), " ")
 	if o.code != 0 || !strings.Contains(o.out, "counted: 1 of 3 hosts") {
@@ -175,15 +79,11 @@ func TestFleetOnFullDisks(t *testing.T) {
 func TestFleetControllersDiskIsFull(t *testing.T) {
 	l := newLab(t)
 	s := l.sshd()
-	there := filepath.Join(l.dir, "there")
-	if err := os.Mkdir(there, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	there := l.folder("there")
 	disk := l.mount("tmpfs", "size=1m")
-	l.file("plan.yaml", faultPlan)
+	l.file("plan.yaml", fleetPlan(12))
 	l.inventory(map[string]int{"n1": s.port})
-	args := append([]string{"fleet", "run", "plan.yaml", "-o", filepath.Join(disk, "nodes"), "--hosts",
-		"inventory.ini"}, s.options(there)...)
+	args := s.fleet("plan.yaml", filepath.Join(disk, "nodes"), there)
 	p := l.start(args...)
 	part := func() string {
 		found, _ := filepath.Glob(filepath.Join(there, ".tare-fleet-*", "part"))
@@ -231,10 +131,7 @@ func TestFleetHostReboots(t *testing.T) {
 	l := newLab(t)
 	s := l.sshd()
 	need(t, "unshare", "mount")
-	there := filepath.Join(l.dir, "there")
-	if err := os.Mkdir(there, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	there := l.folder("there")
 	h := s.host("node")
 	const aBoot = `mount --bind "$2" /proc/sys/kernel/random/boot_id`
 	boot := func(id string) {
@@ -242,10 +139,9 @@ func TestFleetHostReboots(t *testing.T) {
 		h.boot(aBoot, l.file("boot-"+id, "00000000-0000-4000-8000-00000000000"+id+"\n"))
 	}
 	boot("1")
-	l.file("plan.yaml", strings.Replace(faultPlan, "blocks: 12", "blocks: 20", 1))
+	l.file("plan.yaml", fleetPlan(20))
 	l.inventory(map[string]int{"node": h.port, "other": s.port})
-	args := append([]string{"fleet", "run", "plan.yaml", "-o", "nodes", "--hosts", "inventory.ini"},
-		s.options(there)...)
+	args := s.fleet("plan.yaml", "nodes", there)
 	p := l.start(args...)
 	var dir string
 	p.until("the first trials of the node", func() bool {
@@ -301,18 +197,12 @@ func TestFleetHostReboots(t *testing.T) {
 func TestFleetsMeetOnOneHost(t *testing.T) {
 	l := newLab(t)
 	s := l.sshd()
-	there := filepath.Join(l.dir, "there")
-	if err := os.Mkdir(there, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	there := l.folder("there")
 	l.inventory(map[string]int{"n1": s.port})
-	l.file("plan.yaml", faultPlan)
-	l.file("other.yaml", strings.Replace(faultPlan, "name: nodes", "name: others", 1))
-	fleet := func(plan, out string) *process {
-		return l.start(append([]string{"fleet", "run", plan, "-o", out, "--hosts", "inventory.ini"},
-			s.options(there)...)...)
-	}
-	first, second := fleet("plan.yaml", "first"), fleet("other.yaml", "second")
+	l.file("plan.yaml", fleetPlan(12))
+	l.file("other.yaml", strings.Replace(fleetPlan(12), "name: nodes", "name: others", 1))
+	first := l.start(s.fleet("plan.yaml", "first", there)...)
+	second := l.start(s.fleet("other.yaml", "second", there)...)
 	const meets = ": another part of a fleet works on this machine"
 	first.until("one that waits for the other", func() bool {
 		return strings.Contains(first.err.String()+second.err.String(), meets)
@@ -330,7 +220,7 @@ func TestFleetsMeetOnOneHost(t *testing.T) {
 // TestWaitingPartNamesTheHolder has one part wait for another by hand: it says which, and of which process.
 func TestWaitingPartNamesTheHolder(t *testing.T) {
 	l := newLab(t)
-	l.file("plan.yaml", strings.Replace(faultPlan, "blocks: 12", "blocks: 200", 1))
+	l.file("plan.yaml", fleetPlan(200))
 	lock := filepath.Join(l.dir, "lock")
 	first := l.start("fleet", "shard", "1/2", "plan.yaml", "-q", "--lock", lock, "-o", "one")
 	first.trials("one", 1)

@@ -361,16 +361,7 @@ func TestFleetOnKubernetes(t *testing.T) {
 		k.node(n, n == "n3", map[string]string{"pool": "batch"})
 	}
 	k.node("login", false, nil)
-	l.file("plan.yaml", `name: nodes
-baseline: host
-trial: 50ms
-blocks: 40
-environments:
-  host: local
-  same: local
-workloads:
-  - "null"
-`)
+	l.file("plan.yaml", fleetPlan(40))
 	store := filepath.Join(l.dir, "store")
 	args := []string{"fleet", "run", "plan.yaml", "--on", "kubernetes", "-o", "nodes", "--selector", "pool=batch",
 		"--image", "example.invalid/tare:1", "--volume", "host=" + store, "--every", "300ms", "--patience", "30s"}

@@ -19,10 +19,7 @@ func TestFleetOfOtherPlatforms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bin := filepath.Join(l.dir, "bin")
-	if err := os.Mkdir(bin, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	bin := l.folder("bin")
 	l.file("bin/uname", "#!/bin/sh\necho FreeBSD "+map[string]string{"amd64": "amd64", "arm64": "arm64",
 		"riscv64": "riscv64"}[runtime.GOARCH]+"\n")
 	if err := os.Chmod(filepath.Join(bin, "uname"), 0o755); err != nil {
@@ -45,17 +42,12 @@ func TestFleetOfOtherPlatforms(t *testing.T) {
 	if !other.run(program) {
 		t.Fatal("the second sshd does not start")
 	}
-	there := filepath.Join(l.dir, "there")
-	if err := os.Mkdir(there, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	there := l.folder("there")
 	l.file("inventory.ini", fmt.Sprintf("same ansible_port=%d\nother ansible_port=%d\n[all:vars]\n"+
 		"ansible_host=127.0.0.1\nansible_user=root\n", s.port, other.port))
 	l.file("plan.yaml", "name: nodes\nbaseline: host\ntrial: 20ms\nblocks: 10\nenvironments:\n  host: local\n"+
 		"  same: local\nworkloads:\n  - \"null\"\n")
-	args := []string{"fleet", "run", "plan.yaml", "--on", "ssh", "-o", "nodes", "--hosts", "inventory.ini", "--by",
-		"name", "--every", "200ms", "--ssh", fmt.Sprintf("identity=%s&known_hosts=%s&config=%s&dir=%s",
-			s.file("user_key"), s.file("known_hosts"), s.file("ssh_config"), there)}
+	args := s.fleet("plan.yaml", "nodes", there)
 	o := l.do(args...)
 	said := strings.Join(strings.Fields(o.err), " ")
 	if want := "failed other: there is no tare for this host: the host is freebsd/" + runtime.GOARCH; o.code != 0 ||

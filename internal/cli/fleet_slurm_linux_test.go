@@ -191,16 +191,7 @@ func (s *slurm) crash(node, job string) {
 func TestFleetOnSlurm(t *testing.T) {
 	l := newLab(t)
 	s := l.slurm(slurmOptions{})
-	l.file("plan.yaml", `name: nodes
-baseline: host
-trial: 50ms
-blocks: 12
-environments:
-  host: local
-  same: local
-workloads:
-  - "null"
-`)
+	l.file("plan.yaml", fleetPlan(12))
 	s.say("scontrol", "update", "nodename=n4", "state=drain", "reason=repair")
 	// The parts share a machine: tare lets one work at a time.
 	args := []string{"fleet", "run", "plan.yaml", "--on", "slurm", "-o", "nodes", "--by", "name", "--every", "200ms",

@@ -13,25 +13,9 @@ import (
 // where they were. Nothing stays on the nodes.
 func TestFleetOnSlurmWithoutSharedFolder(t *testing.T) {
 	l := newLab(t)
-	hidden := filepath.Join(l.dir, "nodes")
-	there := filepath.Join(l.dir, "there")
-	for _, d := range []string{hidden, there} {
-		if err := os.Mkdir(d, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
+	hidden, there := l.folder("nodes"), l.folder("there")
 	s := l.slurm(slurmOptions{hide: hidden})
-	l.file("plan.yaml", `name: nodes
-baseline: host
-trial: 50ms
-blocks: 40
-budget: 20m
-environments:
-  host: local
-  same: local
-workloads:
-  - "null"
-`)
+	l.file("plan.yaml", fleetPlan(40)+"budget: 20m\n")
 	l.file("job.sh", "#!/bin/sh\n#SBATCH --partition=main --comment='of the user'\n"+
 		"#SBATCH --nodes=4  # has no effect\nsrun program\n")
 	args := []string{"fleet", "run", "plan.yaml", "--on", "slurm", "-o", "nodes", "--hosts", "n[1-2]", "--by", "name",

@@ -12,11 +12,7 @@ import (
 func TestFleetOnSlurmByPlan(t *testing.T) {
 	l := newLab(t)
 	s := l.slurm(slurmOptions{})
-	l.file("plan.yaml", `name: nodes
-baseline: host
-trial: 50ms
-blocks: 12
-budget: 20m
+	l.file("plan.yaml", fleetPlan(12)+`budget: 20m
 slurm:
   partition: main
   constraint: here
@@ -24,11 +20,6 @@ slurm:
   memory: 100MiB
   sbatch:
     - --comment='of the plan'
-environments:
-  host: local
-  same: local
-workloads:
-  - "null"
 `)
 	args := []string{"fleet", "run", "plan.yaml", "--on", "slurm", "-o", "nodes", "--hosts", "n[1-3]", "--by", "name",
 		"--every", "200ms", "--sbatch", "--time=17"}

@@ -26,24 +26,11 @@ gone ansible_port=%d # nobody listens there
 ansible_host=127.0.0.1
 ansible_user=root
 `, s.port, freePort(l)))
-	there := filepath.Join(l.dir, "there")
-	if err := os.Mkdir(there, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	l.file("plan.yaml", `name: nodes
-baseline: host
-trial: 50ms
-blocks: 12
-environments:
-  host: local
-  same: local
-workloads:
-  - "null"
-`)
+	there := l.folder("there")
+	l.file("plan.yaml", fleetPlan(12))
 	args := []string{"fleet", "run", "plan.yaml", "--on", "ssh", "-o", "nodes", "--hosts", "inventory.ini", "--group",
 		"nodes", "--by", "name", "--every", "300ms", "--at-once", "3", "--ssh",
-		fmt.Sprintf("identity=%s&known_hosts=%s&config=%s&dir=%s", s.file("user_key"), s.file("known_hosts"),
-			s.file("ssh_config"), there)}
+		s.options(there)}
 	p := l.start(args...)
 	// The parts share a machine, and tare lets one work at a time.
 	var victim string

@@ -102,6 +102,16 @@ func (l *lab) file(name, text string) string {
 	return path
 }
 
+// folder makes a folder in the lab and returns its path.
+func (l *lab) folder(name string) string {
+	l.Helper()
+	path := filepath.Join(l.dir, name)
+	if err := os.Mkdir(path, 0o755); err != nil {
+		l.Fatal(err)
+	}
+	return path
+}
+
 // mount makes a file system of a type, to be spoilt.
 func (l *lab) mount(fs, options string) string {
 	l.Helper()
