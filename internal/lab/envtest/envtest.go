@@ -131,7 +131,21 @@ func (s *suite) open(t *testing.T, o env.Options) env.Env {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), s.Patience)
 	defer cancel()
-	e, err := s.driver.Open(ctx, o)
+	return open(ctx, t, s.driver, o)
+}
+
+// Open opens an environment and attaches to its agent. Both are closed at the end of the test at the latest.
+func Open(t *testing.T, d env.Driver, o env.Options) (env.Env, *deploy.Conn) {
+	t.Helper()
+	e := open(t.Context(), t, d, o)
+	conn := attach(t.Context(), t, e, o.RunID)
+	t.Cleanup(func() { conn.Close() })
+	return e, conn
+}
+
+func open(ctx context.Context, t *testing.T, d env.Driver, o env.Options) env.Env {
+	t.Helper()
+	e, err := d.Open(ctx, o)
 	if err != nil {
 		if x, ok := errors.AsType[*env.OpenError](err); ok {
 			t.Logf("evidence:\n%s", x.Evidence)
@@ -147,6 +161,11 @@ func (s *suite) connect(t *testing.T, e env.Env, runID string) *deploy.Conn {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), s.Patience)
 	defer cancel()
+	return attach(ctx, t, e, runID)
+}
+
+func attach(ctx context.Context, t *testing.T, e env.Env, runID string) *deploy.Conn {
+	t.Helper()
 	conn, err := deploy.Attach(ctx, e, runID)
 	if err != nil {
 		if x, ok := errors.AsType[*deploy.HandshakeError](err); ok {

@@ -105,17 +105,8 @@ func TestStack(t *testing.T) {
 	})
 	t.Run("none", func(t *testing.T) {
 		o := options(t, spec())
-		e, err := Driver{}.Open(t.Context(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer e.Close()
-		s, err := deploy.Attach(t.Context(), e, o.RunID)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
-		_, err = envtest.Load(t, s, "", "url", "stack:@front")
+		_, s := envtest.Open(t, Driver{}, o)
+		_, err := envtest.Load(t, s, "", "url", "stack:@front")
 		if f, ok := errors.AsType[*record.Failure](err); !ok || f.Kind != "refused" ||
 			!strings.Contains(f.Message, "tare stack build") {
 			t.Errorf("an environment without a stack: %v", err)

@@ -4,7 +4,6 @@ import (
 	"os"
 	"testing"
 
-	"tare/internal/lab/deploy"
 	"tare/internal/lab/envtest"
 	"tare/internal/sys/proc"
 )
@@ -19,16 +18,7 @@ func TestWebServing(t *testing.T) {
 	}
 	for _, user := range []string{"auto", "own"} {
 		o := options(t, spec("user", user))
-		e, err := Driver{}.Open(t.Context(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer e.Close()
-		s, err := deploy.Attach(t.Context(), e, o.RunID)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
+		_, s := envtest.Open(t, Driver{}, o)
 		t.Run("user="+user, func(t *testing.T) { envtest.Pages(t, s, 200, 2) })
 	}
 }

@@ -304,16 +304,7 @@ func TestFactsTellTheConnection(t *testing.T) {
 func TestNetworkOverSSH(t *testing.T) {
 	s := startServer(t)
 	o := s.options(t, s.spec("peer", "127.0.0.2"))
-	e, err := driver{}.Open(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.Close()
-	conn, err := deploy.Attach(t.Context(), e, o.RunID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	e, conn := envtest.Open(t, driver{}, o)
 	envtest.Network(t, e, conn, o.Agents)
 	for v, want := range map[string]string{"far": "not a numeric address", "0.0.0.0": "not a numeric address"} {
 		if err := checkPeer(v); err == nil || !strings.Contains(err.Error(), want) {
@@ -329,16 +320,7 @@ func TestNetworkOverSSH(t *testing.T) {
 func TestServerKilledMidTrial(t *testing.T) {
 	s := startServer(t)
 	o := s.options(t, s.spec())
-	e, err := driver{}.Open(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.Close()
-	conn, err := deploy.Attach(t.Context(), e, o.RunID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	e, conn := envtest.Open(t, driver{}, o)
 	done := make(chan error, 1)
 	go func() {
 		_, err := conn.Run(context.Background(),

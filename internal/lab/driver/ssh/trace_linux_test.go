@@ -4,8 +4,8 @@ import (
 	"os"
 	"testing"
 
-	"tare/internal/lab/deploy"
 	"tare/internal/lab/deploy/agenttest"
+	"tare/internal/lab/envtest"
 	"tare/internal/measure/wire"
 	"tare/internal/sys/trace"
 )
@@ -16,16 +16,7 @@ func TestTraceOverSSH(t *testing.T) {
 	dir := t.TempDir()
 	o := s.options(t, s.spec("dir", dir))
 	o.Agents = agenttest.Tracers(t)
-	e, err := driver{}.Open(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.Close()
-	conn, err := deploy.Attach(t.Context(), e, o.RunID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	e, conn := envtest.Open(t, driver{}, o)
 	ask := func(q trace.Request) (a trace.Answer) {
 		if err := conn.Trace(t.Context(), q, &a); err != nil || a.Error != "" {
 			t.Fatalf("%s: %v %s", q.Op, err, a.Error)

@@ -93,19 +93,7 @@ func TestHardware(t *testing.T) {
 		"pvscsi",
 		"nic", "vmxnet3", "medium", "vmdk", "mitigations", "off", "boot", "3m"))
 	o.Mounts = []env.Spec{{Name: "hgfs", Driver: kindHGFS}}
-	e, err := driver{}.Open(t.Context(), o)
-	if err != nil {
-		if x, ok := errors.AsType[*env.OpenError](err); ok {
-			t.Logf("evidence:\n%s", x.Evidence)
-		}
-		t.Fatal(err)
-	}
-	defer e.Close()
-	conn, err := deploy.Attach(t.Context(), e, o.RunID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	e, conn := envtest.Open(t, driver{}, o)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	f, err := conn.Facts(ctx)
