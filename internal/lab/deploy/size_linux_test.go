@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"tare/internal/lab/deploy"
 	"tare/internal/lab/deploy/agenttest"
 	"tare/internal/measure/wire"
+	"tare/internal/sys/proc"
 )
 
 // The goals for the agent: small to push, small compared with what it measures, and without activity while it has no
@@ -120,20 +120,12 @@ func status(t *testing.T, pid int, field string) int64 {
 // onCPU is the time that all threads of a process have run.
 func onCPU(t *testing.T, pid int) (total time.Duration) {
 	t.Helper()
-	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no schedstat of process %d: %v", pid, err)
+	threads, err := proc.ThreadTimes(pid)
+	if err != nil || len(threads) == 0 {
+		t.Fatalf("no threads of process %d: %v", pid, err)
 	}
-	for _, f := range files {
-		text, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		n, err := strconv.ParseInt(strings.Fields(string(text))[0], 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		total += time.Duration(n)
+	for _, ran := range threads {
+		total += ran
 	}
 	return total
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -72,20 +71,12 @@ func TestLimitedMachine(t *testing.T) {
 // used is the processor time of a process.
 func used(t *testing.T, pid int) (sum time.Duration) {
 	t.Helper()
-	all, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
-	if err != nil || len(all) == 0 {
+	threads, err := proc.ThreadTimes(pid)
+	if err != nil || len(threads) == 0 {
 		t.Fatalf("%s (%d) has no threads: %v", proc.Name(pid), pid, err)
 	}
-	for _, name := range all {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			continue
-		}
-		ns, err := strconv.ParseInt(strings.Fields(string(b))[0], 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		sum += time.Duration(ns)
+	for _, ran := range threads {
+		sum += ran
 	}
 	return sum
 }
