@@ -117,13 +117,47 @@ func (m *machines) crowdPlan(t *testing.T, kind string, given map[string]string,
 
 func (m *machines) run(t *testing.T, p *plan.Plan, events func(Event)) []record.Trial {
 	t.Helper()
+	return m.runWith(t, Config{Plan: p, Events: events})
+}
+
+// runWith completes a configuration and carries its plan out.
+func (m *machines) runWith(t *testing.T, c Config) []record.Trial {
+	t.Helper()
 	sink := &memory{files: map[string]string{}}
-	_, trials, err := Run(t.Context(), Config{Plan: p, Opener: m, Sink: sink, Evidence: sink, Kinds: all.Lookup,
-		Header: verdict.Run{ID: "test"}, Events: events})
+	c.Opener, c.Sink, c.Evidence, c.Kinds, c.Header = m, sink, sink, all.Lookup, verdict.Run{ID: "test"}
+	_, trials, err := Run(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return trials
+}
+
+// kill has a machine's agent die in a while.
+func (m *machines) kill(name string, after time.Duration) {
+	time.AfterFunc(after, func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if err := m.streams[name].Kill(); err != nil {
+			m.t.Error(err)
+		}
+	})
+}
+
+// thatCount are the trials that count. A machine that is busy may begin a share too late, which is said.
+func thatCount(t *testing.T, trials []record.Trial) (good []record.Trial) {
+	t.Helper()
+	for _, tr := range trials {
+		switch {
+		case tr.Target == "":
+		case tr.Error == nil:
+			good = append(good, tr)
+		case tr.Error.Kind == crowd.Apart:
+			t.Logf("block %d: %s", tr.Block, tr.Error.Message)
+		default:
+			t.Errorf("block %d: %s: %s %s", tr.Block, tr.Error.Kind, tr.Error.Message, tr.Error.Evidence)
+		}
+	}
+	return good
 }
 
 // counted carries a plan out and returns the trials that count. On a busy machine a share may begin too late, which is
@@ -131,17 +165,7 @@ func (m *machines) run(t *testing.T, p *plan.Plan, events func(Event)) []record.
 func (m *machines) counted(p *plan.Plan) (good []record.Trial) {
 	m.t.Helper()
 	for try := 0; try < 10 && len(good) == 0; try++ {
-		for _, tr := range m.run(m.t, p, nil) {
-			switch {
-			case tr.Target == "":
-			case tr.Error == nil:
-				good = append(good, tr)
-			case tr.Error.Kind != crowd.Apart:
-				m.t.Errorf("block %d: %s: %s %s", tr.Block, tr.Error.Kind, tr.Error.Message, tr.Error.Evidence)
-			default:
-				m.t.Logf("block %d: %v", tr.Block, tr.Error)
-			}
-		}
+		good = thatCount(m.t, m.run(m.t, p, nil))
 	}
 	if len(good) == 0 {
 		m.t.Fatal("no trial counts")
@@ -228,15 +252,7 @@ func TestLoadHostDies(t *testing.T) {
 	trials := m.run(t, p, func(e Event) {
 		switch {
 		case e.Kind == TrialBegin && e.Block == 1:
-			once.Do(func() {
-				time.AfterFunc(700*time.Millisecond, func() {
-					m.mu.Lock()
-					defer m.mu.Unlock()
-					if err := m.streams["c2"].Kill(); err != nil {
-						t.Error(err)
-					}
-				})
-			})
+			once.Do(func() { m.kill("c2", 700*time.Millisecond) })
 		case e.Kind == Dropped && e.Workload == "":
 			lost = append(lost, e.Target)
 		}

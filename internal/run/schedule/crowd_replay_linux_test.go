@@ -18,13 +18,11 @@ import (
 	"testing"
 	"time"
 
-	"tare/internal/judge/verdict"
 	"tare/internal/measure/dbserver"
 	"tare/internal/measure/workload/all"
 	"tare/internal/measure/workload/replay"
 	"tare/internal/plan"
 	"tare/internal/record"
-	"tare/internal/run/crowd"
 	"tare/internal/run/supply"
 	"tare/internal/sys/histogram"
 	"tare/internal/sys/sql/mysql"
@@ -107,30 +105,7 @@ func (m *machines) replay(t *testing.T, p *plan.Plan, events func(Event)) []reco
 	t.Helper()
 	files := supply.New(t.TempDir())
 	defer files.Close()
-	sink := &memory{files: map[string]string{}}
-	_, trials, err := Run(t.Context(), Config{Plan: p, Opener: m, Sink: sink, Evidence: sink, Kinds: all.Lookup,
-		Header: verdict.Run{ID: "test"}, Events: events, Files: files})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return trials
-}
-
-// thatCount are the trials that count. A machine that is busy may begin a share too late, which is said.
-func thatCount(t *testing.T, trials []record.Trial) (good []record.Trial) {
-	t.Helper()
-	for _, tr := range trials {
-		switch {
-		case tr.Target == "":
-		case tr.Error == nil:
-			good = append(good, tr)
-		case tr.Error.Kind == crowd.Apart:
-			t.Logf("block %d: %s", tr.Block, tr.Error.Message)
-		default:
-			t.Errorf("block %d: %s: %s %s", tr.Block, tr.Error.Kind, tr.Error.Message, tr.Error.Evidence)
-		}
-	}
-	return good
+	return m.runWith(t, Config{Plan: p, Events: events, Files: files})
 }
 
 // TestReplayFromTwoMachines replays a log from two networks on the MariaDB that tare starts in a third, and from that
@@ -276,15 +251,7 @@ func TestReplayOnTheUsersServer(t *testing.T) {
 	var once sync.Once
 	trials = m.replay(t, p, func(e Event) {
 		if e.Kind == TrialBegin {
-			once.Do(func() {
-				time.AfterFunc(1500*time.Millisecond, func() {
-					m.mu.Lock()
-					defer m.mu.Unlock()
-					if err := m.streams["c2"].Kill(); err != nil {
-						t.Error(err)
-					}
-				})
-			})
+			once.Do(func() { m.kill("c2", 1500*time.Millisecond) })
 		}
 	})
 	f := trials[len(trials)-1].Error
