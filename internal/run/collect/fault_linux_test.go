@@ -17,7 +17,7 @@ func TestCollectOnFullDisk(t *testing.T) {
 	// A file takes whole pages, which on some processors are of 64 KiB.
 	size := fmt.Sprintf("size=%dk", 200*os.Getpagesize()/4096)
 	if err := unix.Mount("tare-test", disk, "tmpfs", 0, size); err != nil {
-		if errors.Is(err, unix.EPERM) {
+		if errors.Is(err, unix.EPERM) && os.Getenv("TARE_REQUIRE") == "" {
 			t.Skip("mounting a small disk needs root")
 		}
 		t.Fatal(err)
