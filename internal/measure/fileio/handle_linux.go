@@ -147,17 +147,3 @@ func (h *Handle) Close() error { return unix.Close(int(h.fd)) }
 
 // DropCache asks the kernel to drop the file's clean pages. Dirty ones stay: Sync first.
 func (h *Handle) DropCache() error { return unix.Fadvise(int(h.fd), 0, 0, unix.FADV_DONTNEED) }
-
-// Quiet keeps the scheduler's preemption signal from the calling thread, which must be locked, until the returned
-// function is called. Go sends SIGURG to a thread that has run for 10 ms, and network and user-space file systems abort
-// a request in flight when a signal arrives.
-func Quiet() (restore func()) {
-	var set, old unix.Sigset_t
-	n := uint(unix.SIGURG) - 1
-	word := uint(unsafe.Sizeof(set.Val[0])) * 8
-	set.Val[n/word] |= 1 << (n % word)
-	if unix.PthreadSigmask(unix.SIG_BLOCK, &set, &old) != nil {
-		return func() {}
-	}
-	return func() { _ = unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil) }
-}

@@ -62,6 +62,3 @@ func (h *Handle) Close() error { return h.f.Close() }
 
 // DropCache is for Linux only.
 func (h *Handle) DropCache() error { return ErrUnsupported }
-
-// Quiet does nothing here.
-func Quiet() (restore func()) { return func() {} }

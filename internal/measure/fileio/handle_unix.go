@@ -86,9 +86,6 @@ func (h *Handle) Close() error { return unix.Close(h.fd) }
 // DropCache is for Linux only.
 func (h *Handle) DropCache() error { return ErrUnsupported }
 
-// Quiet does nothing here.
-func Quiet() (restore func()) { return func() {} }
-
 // IsFull tells whether an error means that there is no space or quota left.
 func IsFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 

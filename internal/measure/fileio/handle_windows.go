@@ -101,9 +101,6 @@ func (h *Handle) Close() error { return windows.CloseHandle(h.h) }
 // DropCache is for Linux only.
 func (h *Handle) DropCache() error { return ErrUnsupported }
 
-// Quiet does nothing here.
-func Quiet() (restore func()) { return func() {} }
-
 // IsFull tells whether an error means that there is no space left.
 func IsFull(err error) bool {
 	return errors.Is(err, windows.ERROR_DISK_FULL) || errors.Is(err, windows.ERROR_HANDLE_DISK_FULL) ||

@@ -3,6 +3,8 @@ package fileio
 import (
 	"runtime"
 	"time"
+
+	"tare/internal/sys/thread"
 )
 
 // Thread runs pieces of work, each on a separate thread that ends with the work and has its own table of open files, if
@@ -25,7 +27,7 @@ func (t *Thread) Run(do func(private bool) error) error {
 	go mortal(func() {
 		defer close(done)
 		defer func() { trouble = recover() }()
-		defer Quiet()()
+		defer thread.Quiet()()
 		private := unshareFiles()
 		if private {
 			t.id = threadID()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tare/internal/sys/sock"
+	"tare/internal/sys/thread"
 )
 
 // Dialer makes connections of one kind to a peer. The zero value is not usable.
@@ -177,6 +178,7 @@ func (c *Conn) Up(block []byte, amount int64) (Receipt, error) {
 	if err := c.Ask(amount); err != nil {
 		return Receipt{}, err
 	}
+	defer thread.Quiet()()
 	if err := sock.Send(c.fd, block, amount); err != nil {
 		return Receipt{}, broken("send to the peer", err)
 	}
@@ -188,6 +190,7 @@ func (c *Conn) Down(block []byte, amount int64) (Receipt, error) {
 	if err := c.Ask(amount); err != nil {
 		return Receipt{}, err
 	}
+	defer thread.Quiet()()
 	if err := sock.Receive(c.fd, block, amount); err != nil {
 		return Receipt{}, broken("receive from the peer", err)
 	}

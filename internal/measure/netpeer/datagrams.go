@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tare/internal/sys/sock"
+	"tare/internal/sys/thread"
 )
 
 // A datagram is a number, the time at which it left by its sender's clock, and filling. The number is the request that
@@ -63,6 +64,7 @@ type flow struct {
 
 // send sends so many datagrams and returns the receiver's account of them.
 func (f *flow) send(amount int64, gap time.Duration) (sock.Arrivals, error) {
+	defer thread.Quiet()()
 	f.round++
 	pace := sock.Pace{Gap: gap}
 	pace.Start()
@@ -105,6 +107,7 @@ func (f *flow) number(place uint64, left time.Duration) {
 
 // receive receives datagrams up to the mark after the last one.
 func (f *flow) receive(amount int64) (a sock.Arrivals, err error) {
+	defer thread.Quiet()()
 	f.round++
 	began := time.Now()
 	for {

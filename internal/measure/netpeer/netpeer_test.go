@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +27,8 @@ func running(t *testing.T) (address, token string) {
 // runningFor is running with another patience for greetings.
 func runningFor(t *testing.T, patience time.Duration) (address, token string) {
 	t.Helper()
+	growth := debug.SetGCPercent(-1) // see peertest.Start
+	t.Cleanup(func() { debug.SetGCPercent(growth) })
 	in, tell := io.Pipe()
 	said, out := io.Pipe()
 	ended := make(chan error, 1)

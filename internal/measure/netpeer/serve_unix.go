@@ -234,10 +234,8 @@ func (s *server) serve(fd sock.FD, h Hello, d door) error {
 			return err
 		}
 		switch h.Op {
-		case Up:
-			err = sock.Receive(fd, buf, amount)
-		case Down:
-			err = sock.Send(fd, buf, amount)
+		case Up, Down:
+			err = move(fd, h.Op, buf, amount)
 		case Echo:
 			err = echo(fd, buf, amount)
 		case Usage:
@@ -258,6 +256,15 @@ func (s *server) serve(fd sock.FD, h Hello, d door) error {
 			return err
 		}
 	}
+}
+
+// move moves a stream's bytes.
+func move(fd sock.FD, op Op, block []byte, amount int64) error {
+	defer thread.Quiet()()
+	if op == Up {
+		return sock.Receive(fd, block, amount)
+	}
+	return sock.Send(fd, block, amount)
 }
 
 // makeRoom lets n connections send and receive at the same time. The room is never reduced.

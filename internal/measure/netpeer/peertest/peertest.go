@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -15,9 +16,12 @@ import (
 	"tare/internal/measure/workload"
 )
 
-// Start starts a peer that ends with the test, and returns how it is reached. pages may be nil.
+// Start starts a peer that ends with the test, and returns how it is reached. pages may be nil. It turns the garbage
+// collector off: it would stop one end of a stream while the other waits for it without the scheduler's knowledge.
 func Start(t testing.TB, pages netpeer.Pages) workload.Peer {
 	t.Helper()
+	growth := debug.SetGCPercent(-1)
+	t.Cleanup(func() { debug.SetGCPercent(growth) })
 	in, tell := io.Pipe()
 	said, out := io.Pipe()
 	ended := make(chan error, 1)

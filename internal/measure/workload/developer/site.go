@@ -9,6 +9,7 @@ import (
 
 	"tare/internal/measure/fileio"
 	"tare/internal/measure/workload"
+	"tare/internal/sys/thread"
 )
 
 // site is the folder that a trial works in.
@@ -123,7 +124,7 @@ func (s *site) alone() (leave func(), err error) {
 		return nil, fileio.Explain("enter", s.path, err)
 	}
 	runtime.LockOSThread()
-	loud := fileio.Quiet()
+	loud := thread.Quiet()
 	return func() {
 		loud()
 		runtime.UnlockOSThread()

@@ -12,6 +12,7 @@ import (
 	"tare/internal/measure/fileio"
 	"tare/internal/sys/clock"
 	"tare/internal/sys/histogram"
+	"tare/internal/sys/thread"
 )
 
 // settings are the same for all lanes of a trial.
@@ -82,7 +83,7 @@ func (l *lane) operate(ctx context.Context, n int64) (err error) {
 	if l.ring == nil {
 		defer runtime.UnlockOSThread()
 	}
-	defer fileio.Quiet()()
+	defer thread.Quiet()()
 	if l.memory != nil {
 		// A page that cannot be read, or that was truncated, causes a fault, not an error.
 		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))

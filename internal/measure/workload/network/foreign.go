@@ -56,7 +56,10 @@ func (t *foreign) Setup(_ context.Context, b *workload.Bench) (err error) {
 func (t *foreign) Measure(context.Context, *workload.Bench) error {
 	t.begin()
 	defer t.end()
-	return t.server.Explain(each(t.team, len(t.server.Lanes), t.server.Move))
+	return t.server.Explain(each(t.team, len(t.server.Lanes), func(i int) error {
+		defer thread.Quiet()()
+		return t.server.Move(i)
+	}))
 }
 
 func (t *foreign) Report(b *workload.Bench) error {

@@ -9,11 +9,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"tare/internal/measure/fileio"
 	"tare/internal/record"
 	"tare/internal/sys/histogram"
 	"tare/internal/sys/setdiff"
 	"tare/internal/sys/sql/trace"
+	"tare/internal/sys/thread"
 )
 
 // pass is one replay of the work, with what all lanes share. Nothing in it changes while they run, except what is
@@ -75,7 +75,7 @@ func (l *lane) begin(p *pass, base time.Time) {
 func (l *lane) run(ctx context.Context) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	defer fileio.Quiet()()
+	defer thread.Quiet()()
 	if l.Paced() {
 		defer wakeExactly()()
 	}

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"tare/internal/measure/fileio"
 	"tare/internal/measure/netpeer"
 	"tare/internal/measure/workload"
 	"tare/internal/measure/workload/replay"
@@ -304,7 +303,7 @@ func newOLTPLane(t *oltp, c client) *oltpLane {
 func (l *oltpLane) run(work int64, began time.Time) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	defer fileio.Quiet()()
+	defer thread.Quiet()()
 	last := time.Since(began)
 	for {
 		i := l.next.Add(1) - 1

@@ -14,10 +14,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"tare/internal/measure/fileio"
 	"tare/internal/sys/histogram"
 	"tare/internal/sys/http2"
 	"tare/internal/sys/proc"
+	"tare/internal/sys/thread"
 	"tare/internal/unit"
 )
 
@@ -177,7 +177,7 @@ const wave = 128
 func (l *lane) run(n int64) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	defer fileio.Quiet()()
+	defer thread.Quiet()()
 	l.todo = n
 	begun, end := l.done, l.done+n
 	l.now = l.clock()
