@@ -102,7 +102,7 @@ func add(ctx context.Context, dir string, bundles []string, o Options) (*fleet.A
 }
 
 // merge puts what was given now behind what is there. What was refused before counts anew where it was given again, and
-// what is there already is not given twice.
+// what is there already is not given twice. What the folder has and cannot read now stays among them: settle decides.
 func merge(old, fresh []candidate) []candidate {
 	given, there := map[string]bool{}, map[string]bool{}
 	for i := range fresh {
@@ -110,7 +110,7 @@ func merge(old, fresh []candidate) []candidate {
 	}
 	var all []candidate
 	for _, c := range old {
-		if c.Refused != nil && given[c.Bundle] {
+		if c.Refused != nil && c.was.File == "" && given[c.Bundle] {
 			continue
 		}
 		there[c.file.SHA256] = c.Host != nil || there[c.file.SHA256]
@@ -493,10 +493,17 @@ func (f *folder) settle(all []candidate) (*fleet.Admitted, error) {
 	a := f.admit(all)
 	next := state{Schema: Schema, Version: f.state.Version, Plan: a.Plan, Build: a.Build, By: a.By,
 		Expected: f.Rules.Expected, Parts: f.Rules.Parts, Refused: []fleet.Refusal{}}
-	unread := map[string]bool{}
+	unread, anew := map[string]bool{}, map[string]bool{}
 	for i := range all {
 		unread[all[i].Bundle] = unread[all[i].Bundle] || all[i].was.File != ""
 	}
+	for i := range a.Hosts {
+		if c := &all[a.Hosts[i].At]; c.staged != "" {
+			anew[c.Bundle] = true
+		}
+	}
+	// What counts anew under its name has taken its place.
+	a.Refused = slices.DeleteFunc(a.Refused, func(r fleet.Refusal) bool { return unread[r.Bundle] && anew[r.Bundle] })
 	for _, r := range a.Refused {
 		// A name that was mistyped is no part of the fleet. What cannot be read now is looked at each time.
 		if r.Code != fleet.NotThere && !unread[r.Bundle] {
@@ -515,7 +522,10 @@ func (f *folder) settle(all []candidate) (*fleet.Admitted, error) {
 	// The disk may give it back, or another build read it: only what something else took the place of is removed.
 	for i := range all {
 		was := all[i].was
-		if was.File != "" && !slices.ContainsFunc(next.Hosts, func(e entry) bool { return e.File == was.File }) {
+		if was.File == "" || anew[all[i].Bundle] {
+			continue
+		}
+		if !slices.ContainsFunc(next.Hosts, func(e entry) bool { return e.File == was.File }) {
 			next.Hosts = append(next.Hosts, was)
 		}
 	}

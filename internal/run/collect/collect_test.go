@@ -323,6 +323,69 @@ func TestCollectKeepsWhatItCannotRead(t *testing.T) {
 	}
 }
 
+// TestCollectOfTheSameNameLosesNothing: what cannot be read now is given up for a bundle of its name only if that
+// counts.
+func TestCollectOfTheSameNameLosesNothing(t *testing.T) {
+	in, dir := t.TempDir(), filepath.Join(t.TempDir(), "fleet")
+	path := hostBundle(t, in, 1, 3, 1, nil)
+	a, err := Add(t.Context(), dir, []string{path}, options(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, err = Load(t.Context(), dir, options(t)); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, a.Hosts[0].File)
+	good, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.RemoveAll(path), os.WriteFile(file, append(good, 'x'), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	add := func(want int, refusals ...string) {
+		t.Helper()
+		if a, err = Add(t.Context(), dir, []string{path}, options(t)); err != nil {
+			t.Fatal(err)
+		}
+		collected(t, a, want, refusals...)
+	}
+	add(0, "n01 damaged", "n01 not-there")
+	if err := os.WriteFile(path, good[:len(good)/2], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	add(0, "n01 damaged", "n01 damaged")
+	other := hostBundle(t, t.TempDir(), 1, 3, 1, func(p *plan.Plan, _ *bundle.Shard) { p.Seed++ })
+	if err := errors.Join(os.Remove(path), os.Rename(other, path)); err != nil {
+		t.Fatal(err)
+	}
+	o := options(t)
+	o.Rules.Plan = plan.Identity(testPlan())
+	if a, err = Add(t.Context(), dir, []string{path}, o); err != nil {
+		t.Fatal(err)
+	}
+	collected(t, a, 0, "n01 damaged", "n01 other-plan")
+	if err := os.WriteFile(file, good, 0o600); err != nil {
+		t.Fatal("the folder has lost its bundle:", err)
+	}
+	if a, err = Load(t.Context(), dir, options(t)); err != nil {
+		t.Fatal(err)
+	}
+	collected(t, a, 1)
+	// One that counts takes its place.
+	if err := os.WriteFile(file, append(good, 'x'), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(path); err != nil {
+		t.Fatal(err)
+	}
+	hostBundle(t, in, 1, 3, 1.5, nil)
+	add(1)
+	if files, err := os.ReadDir(filepath.Join(dir, hostsDir)); err != nil || len(files) != 2 {
+		t.Errorf("files of one host: %v %v", files, err)
+	}
+}
+
 func TestCollectRefusesFolders(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "letters.txt"), nil, 0o644); err != nil {
