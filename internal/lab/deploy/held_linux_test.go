@@ -17,13 +17,11 @@ func TestHeldTrialBeginsWhenItIsTold(t *testing.T) {
 	s, stream := connect(t, t.TempDir())
 	const wait = 300 * time.Millisecond
 	// The wait is in neither clock's time: they differ by what marks need on their way. A busy machine may pause for
-	// longer than this one is held, but not each time.
-	short := false
-	var o deploy.Outcome
-	for try := 0; try < 10 && !short; try++ {
+	// longer than this one is held, but not most times.
+	short := 0
+	for range 3 {
 		workers, began, ended := 0, int64(0), []int64{}
-		var err error
-		o, err = s.RunHeld(within(t, patience), wire.Run{Job: job("t.spin"), Work: 1}, deploy.Held{
+		o, err := s.RunHeld(within(t, patience), wire.Run{Job: job("t.spin"), Work: 1}, deploy.Held{
 			Ready: func(context.Context, string, int64) (int64, error) {
 				workers = len(children(stream.Pid()))
 				time.Sleep(wait)
@@ -42,12 +40,14 @@ func TestHeldTrialBeginsWhenItIsTold(t *testing.T) {
 		if o.SetupNS < int64(wait) || o.Result.ElapsedNS <= 0 {
 			t.Errorf("prepared in %v, took %v", time.Duration(o.SetupNS), time.Duration(o.Result.ElapsedNS))
 		}
-		short = o.Result.ElapsedNS < int64(wait) && o.ControllerNS < int64(wait) &&
-			time.Duration(o.ControllerNS-o.Result.ElapsedNS).Abs() <= wait/3
+		took, seen := time.Duration(o.Result.ElapsedNS), time.Duration(o.ControllerNS)
+		t.Logf("took %v by the agent, %v by the controller", took, seen)
+		if took < wait && seen < wait && (seen-took).Abs() <= wait/3 {
+			short++
+		}
 	}
-	if !short {
-		t.Errorf("took %v by the agent, %v by the controller", time.Duration(o.Result.ElapsedNS),
-			time.Duration(o.ControllerNS))
+	if short < 2 {
+		t.Errorf("the wait is in the time: %d of 3 were as short as the work", short)
 	}
 }
 

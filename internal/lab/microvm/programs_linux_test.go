@@ -122,7 +122,7 @@ func TestProgramsRunWithNothingElse(t *testing.T) {
 		if arg == "" {
 			arg = "--version"
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		cmd := proc.Command(ctx, p, arg)
 		cmd.Path, cmd.Env, cmd.Dir = p, []string{"PATH=/usr/bin"}, "/"
 		cmd.SysProcAttr.Chroot = root

@@ -278,7 +278,7 @@ func TestKilled(t *testing.T) {
 		}
 		left = doomed()
 	}
-	if len(left) == 0 || !strings.HasPrefix(left[0], "control group /") {
+	if len(left) != 1 || !strings.HasPrefix(left[0], "control group /") {
 		t.Errorf("left over: %v", left)
 	}
 	if out := asNobody(t, "cleaner"); strings.Contains(out, runID) {
