@@ -188,7 +188,11 @@ func (cmd *fleetRunCommand) sbatchArgs(p *plan.Plan) ([]string, error) {
 		args = append(args, lines...)
 	}
 	if err := sbatch.Check(args); err != nil {
-		return nil, usagef("--sbatch: %v", err)
+		hint := ""
+		if word, ok := sbatch.Stray(args); ok && slices.Contains(cmd.sbatch, word) {
+			hint = fmt.Sprintf("; did you mean --sbatch @%s, for the #SBATCH lines of that script?", word)
+		}
+		return nil, usagef("--sbatch: %v%s", err, hint)
 	}
 	// Of an option that is there twice, the last counts.
 	args = append(p.Slurm.Arguments(sbatch.Names(args)), args...)

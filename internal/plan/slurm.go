@@ -195,7 +195,8 @@ func (r *reader) sbatch(n *node, said map[string]*entry) (lines []string) {
 		lines = append(lines, s)
 		words, err := shell.Split(s)
 		names := sbatch.Names(words)
-		if err == nil {
+		isOption := len(names) > 0 && strings.HasPrefix(words[0], "-")
+		if isOption {
 			err = sbatch.Check(words)
 		}
 		switch {
@@ -203,7 +204,7 @@ func (r *reader) sbatch(n *node, said map[string]*entry) (lines []string) {
 			r.p.add(item.at, "slurm: sbatch: this has %d bytes; at most %d fit here", len(s), sbatchLine)
 		case err != nil:
 			r.p.add(item.at, "slurm: sbatch: %v", err)
-		case len(words) == 0 || words[0][:min(1, len(words[0]))] != "-" || len(names) == 0:
+		case !isOption:
 			r.p.add(item.at, "slurm: sbatch: expected an option of sbatch such as --mail-type=END, found %q", s)
 		case strings.ContainsFunc(s, func(c rune) bool { return !unicode.IsPrint(c) }):
 			r.p.add(item.at, "slurm: sbatch: %q has a character that cannot be printed", s)

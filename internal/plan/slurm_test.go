@@ -109,6 +109,7 @@ func TestSlurmMistakes(t *testing.T) {
 		"slurm:\n  sbatch: [-Z 1]\n":                            "2:12: slurm: sbatch: expected an option",
 		"slurm:\n  sbatch: [--time=5 -- x]\n":                   "2:12: slurm: sbatch: -- ends the options",
 		"slurm:\n  sbatch: [batch]\n":                           "2:12: slurm: sbatch: expected an option",
+		"slurm:\n  sbatch: [--nice=5 batch]\n":                  "2:12: slurm: sbatch: \"batch\" is neither an option",
 		"slurm:\n  sbatch: [\"--comment='x\"]\n":                "2:12: slurm: sbatch: ",
 		"slurm:\n  sbatch: ['']\n":                              "2:12: slurm: sbatch: expected an option",
 		"slurm:\n  sbatch: [--nodes=4]\n":                       "2:12: slurm: sbatch: --nodes is tare's",

@@ -71,17 +71,24 @@ var (
 )
 
 // long are the names of sbatch's options, of which it takes the beginning of one for it.
-const long = " account acctg-freq array batch bb bbf begin chdir cluster-constraint clusters comment constraint " +
+const long = " " +
+	"account acctg-freq array batch bb bbf begin chdir cluster-constraint clusters comment constraint " +
 	"container container-id contiguous core-spec cores-per-socket cpu-freq cpus-per-gpu cpus-per-task " +
-	"deadline delay-boot dependency distribution error exclude exclusive export export-file extra extra-node- " +
-	"info get-user-env gid gpu-bind gpu-freq gpus gpus-per-node gpus-per-socket gpus-per-task gres gres-flags " +
-	"help hint hold ignore-pbs input job-name kill-on-invalid-dep licenses mail-type mail-user mcs-label mem " +
-	"mem-bind mem-per-cpu mem-per-gpu mincpus network nice no-kill no-requeue nodefile nodelist nodes ntasks " +
-	"ntasks-per-core ntasks-per-gpu ntasks-per-node ntasks-per-socket open-mode output overcommit " +
-	"oversubscribe parsable partition prefer priority profile propagate qos quiet reboot requeue reservation " +
-	"resv-ports segment signal sockets-per-node spread-job stepmgr switches test-only thread-spec threads- " +
-	"per-core time time-min tmp tres-bind tres-per-task uid usage use-min-nodes verbose version wait wait- " +
-	"all-nodes wckey wrap "
+	"deadline delay-boot dependency distribution error exclude exclusive export export-file extra " +
+	"extra-node-info get-user-env gid gpu-bind gpu-freq gpus gpus-per-node gpus-per-socket gpus-per-task " +
+	"gres gres-flags help hint hold ignore-pbs input job-name kill-on-invalid-dep licenses mail-type " +
+	"mail-user mcs-label mem mem-bind mem-per-cpu mem-per-gpu mincpus network nice no-kill no-requeue " +
+	"nodefile nodelist nodes ntasks ntasks-per-core ntasks-per-gpu ntasks-per-node ntasks-per-socket " +
+	"open-mode output overcommit oversubscribe parsable partition prefer priority profile propagate qos " +
+	"quiet reboot requeue reservation resv-ports segment signal sockets-per-node spread-job stepmgr switches " +
+	"test-only thread-spec threads-per-core time time-min tmp tres-bind tres-per-task uid usage " +
+	"use-min-nodes verbose version wait wait-all-nodes wckey wrap "
+
+// alone are those of them whose value, where they have one, is in the same word.
+const alone = " " +
+	"contiguous exclusive get-user-env help hold ignore-pbs nice no-kill no-requeue overcommit oversubscribe " +
+	"parsable propagate quiet reboot requeue resv-ports spread-job stepmgr test-only usage use-min-nodes " +
+	"verbose version wait "
 
 // Names are the options that arguments set, by their long names without dashes, also where only the beginning of one is
 // given. Of options that exclude each other, such as --mem and --mem-per-cpu, it is the name of the first. A word that
@@ -117,6 +124,37 @@ func Names(args []string) (names []string) {
 		}
 	}
 	return names
+}
+
+// Stray is the first word that is neither an option nor the value of the option before it.
+func Stray(args []string) (word string, ok bool) {
+	for i, value := 0, false; i < len(args); i++ {
+		switch arg := args[i]; {
+		case value:
+			value = false
+		case len(arg) < 2 || arg[0] != '-':
+			return arg, true
+		default:
+			value = wants(arg)
+		}
+	}
+	return "", false
+}
+
+// wants tells whether the word behind an option is its value. Of an option that is not known it may be.
+func wants(arg string) bool {
+	if name, isLong := strings.CutPrefix(arg, "--"); isLong {
+		return !strings.Contains(name, "=") && !strings.Contains(alone, " "+whole(name)+" ")
+	}
+	for at := 1; at < len(arg); at++ {
+		if _, ok := valued[arg[at]]; ok {
+			return at == len(arg)-1
+		}
+		if _, ok := flags[arg[at]]; !ok || arg[at] == 'k' {
+			return !ok && at == len(arg)-1
+		}
+	}
+	return false
 }
 
 // whole is the name of the only option that begins so; else what was given.
@@ -164,6 +202,10 @@ var own = []string{"chdir", "error", "exclusive", "job-name", "nodelist", "nodes
 func Check(args []string) error {
 	if slices.Contains(args, "--") {
 		return errors.New("-- ends the options, and what follows it would take the place of tare's script")
+	}
+	if word, ok := Stray(args); ok {
+		return fmt.Errorf("%q is neither an option of sbatch nor the value of one, and would take the place of tare's "+
+			"script", word)
 	}
 	for _, name := range Names(args) {
 		if why, ok := notForFleet[name]; ok {

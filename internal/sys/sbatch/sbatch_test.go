@@ -46,6 +46,50 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+func TestStray(t *testing.T) {
+	for args, want := range map[string]string{
+		"job.sh": "job.sh", "--time=1 job.sh": "job.sh", "-p main job.sh": "job.sh", "-H job.sh": "job.sh",
+		"--hold job.sh": "job.sh", "--exclusive user": "user", "-t5 job.sh": "job.sh", "-": "-", "-koff x": "x",
+		"--requ x": "x", "--time 5 6": "6",
+		"--partition main": "", "--part main": "", "-p main": "", "-Hp main": "", "--new-option x": "", "-Z x": "",
+		"--comment -x --hold": "", "": "",
+	} {
+		word, ok := Stray(strings.Fields(args))
+		if word != want || ok != (want != "") {
+			t.Errorf("%q: %q %v, want %q", args, word, ok, want)
+		}
+		err := Check(strings.Fields(args))
+		if ok && (err == nil || !strings.Contains(err.Error(), "place of tare's script")) {
+			t.Errorf("%q: %v", args, err)
+		}
+	}
+}
+
+// TestOptionsAreWhole: none of the names was broken where a line ends.
+func TestOptionsAreWhole(t *testing.T) {
+	for _, list := range []string{long, alone} {
+		names := strings.Fields(list)
+		for i, name := range names {
+			if strings.Trim(name, "-") != name || !strings.Contains(long, " "+name+" ") || i > 0 && name <= names[i-1] {
+				t.Errorf("%q is no name, or stands in the wrong place", name)
+			}
+		}
+	}
+	for _, letters := range []map[byte]string{valued, flags} {
+		for letter, name := range letters {
+			if name != "immediate" && !strings.Contains(long, " "+name+" ") {
+				t.Errorf("-%c is --%s, which is no option", letter, name)
+			}
+		}
+	}
+	for arg, want := range map[string]string{"--extra-n=1": "extra-node-info", "--threads=1": "threads-per-core",
+		"--wait-all=1": "wait-all-nodes", "--wai": "wai"} {
+		if got := strings.Join(Names([]string{arg}), " "); got != want {
+			t.Errorf("%s sets %q, want %q", arg, got, want)
+		}
+	}
+}
+
 func TestNames(t *testing.T) {
 	for args, want := range map[string]string{
 		"--time=5": "time", "--time 5": "time", "-t5": "time", "-t 5": "time", "--time-min=5": "time-min",
