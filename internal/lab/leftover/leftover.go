@@ -36,6 +36,10 @@ const (
 	// unowned is how old a directory without a readable owner file must be to count as left over. tare never makes one,
 	// and another program may be using it.
 	unowned = time.Hour
+	// forgotten is for how long nothing may have changed in a directory whose owner cannot be asked for here: it is on
+	// another machine, or in a container that is gone and had a host name of its own. Nothing else would ever remove
+	// these.
+	forgotten = 30 * 24 * time.Hour
 )
 
 var runIDRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`) })
@@ -255,8 +259,16 @@ func (o Owner) alive(here, boot string) bool {
 }
 
 // Near tells whether the owner's process id, if it is alive, means that process here: on this machine and in this PID
-// namespace. It returns true if that is not known.
-func (o Owner) Near() bool { return o.Where == "" || o.Where == here() }
+// namespace. It returns true if that is not known. A boot is on one machine, whatever its host name became.
+func (o Owner) Near() bool { return o.near(here(), bootID()) }
+
+// near is Near as seen from a place in a boot.
+func (o Owner) near(here, boot string) bool {
+	theirs, _, known := strings.Cut(o.Start, "/")
+	_, space, _ := strings.Cut(o.Where, ".")
+	_, own, _ := strings.Cut(here, ".")
+	return o.Where == "" || o.Where == here || known && theirs == boot && space != "" && space == own
+}
 
 // Find returns the directories below base that killed runs of this user left behind. It leaves out what it cannot read,
 // which belongs to another user or is in use.
@@ -292,7 +304,21 @@ func leftOver(dir string) bool {
 	if err != nil {
 		return time.Since(info.ModTime()) > unowned
 	}
-	return !o.Alive()
+	return !o.Alive() || !o.Near() && untouched(dir)
+}
+
+// untouched tells whether nothing in a directory has changed for as long as forgotten says.
+func untouched(dir string) bool {
+	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if info, err := d.Info(); err != nil || time.Since(info.ModTime()) <= forgotten {
+			return fs.ErrExist // something has
+		}
+		return nil
+	})
+	return err == nil
 }
 
 func readOwner(name string) (Owner, error) {

@@ -1,6 +1,8 @@
 package leftover
 
 import (
+	"errors"
+	"io/fs"
 	"net/url"
 	"os"
 	"os/exec"
@@ -9,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // A directory of a run outside is not taken for a dead run's by tare in a container that shares it, although the
@@ -117,6 +120,73 @@ func TestAliveElsewhere(t *testing.T) {
 		if found := Find(base); !slices.Equal(found, want) {
 			t.Errorf("%s: found %v, want %v", c.what, found, want)
 		}
+	}
+}
+
+// Who is near can be stopped by its process id, also after the host's name has changed.
+func TestNear(t *testing.T) {
+	for _, c := range []struct {
+		what  string
+		owner Owner
+		near  bool
+	}{
+		{"itself", Owner{5, "boot/1", "a.4"}, true},
+		{"tare 0.2.0", Owner{5, "boot/1", ""}, true},
+		{"another host name since", Owner{5, "boot/1", "b.4"}, true},
+		{"a container", Owner{5, "boot/1", "a.7"}, false},
+		{"a container with another host name", Owner{5, "boot/1", "b.7"}, false},
+		{"another machine", Owner{5, "other/1", "b.4"}, false},
+		{"a machine that hides its boot", Owner{5, "1", "b.4"}, false},
+		{"a machine without namespaces", Owner{5, "boot/1", "b."}, false},
+	} {
+		if got := c.owner.near("a.4", "boot"); got != c.near {
+			t.Errorf("%s: near is %v", c.what, got)
+		}
+	}
+	if (Owner{5, "1", "b.4"}).near("a.4", "") || (Owner{5, "boot/1", "b."}).near("a.", "boot") {
+		t.Error("what is not known is near")
+	}
+}
+
+// What nobody can ask for is left over once nothing in it has changed for a month.
+func TestForgotten(t *testing.T) {
+	base := t.TempDir()
+	make := func(name string, o Owner) string {
+		dir := filepath.Join(base, prefix+name)
+		err := os.MkdirAll(filepath.Join(dir, "deep", "deeper"), 0o700)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, ownerFile), []byte(o.String()+"\n"+o.Where+"\n"), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	age := func(dir string, by time.Duration) {
+		when := time.Now().Add(-by)
+		err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+			return errors.Join(err, os.Chtimes(path, when, when))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	self, err := Self()
+	if err != nil {
+		t.Fatal(err)
+	}
+	away := Owner{5, "other/1", "0.1"}
+	old, busy, young, own := make("1-old", away), make("2-busy", away), make("3-young", away), make("4-own", self)
+	for _, dir := range []string{old, busy, own} {
+		age(dir, forgotten+time.Hour)
+	}
+	age(young, forgotten-time.Hour)
+	now := time.Now()
+	if err := os.Chtimes(filepath.Join(busy, "deep", "deeper"), now, now); err != nil {
+		t.Fatal(err)
+	}
+	if found := Find(base); !slices.Equal(found, []string{old}) {
+		t.Errorf("found %v, want %s", found, old)
 	}
 }
 
