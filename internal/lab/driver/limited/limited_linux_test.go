@@ -284,6 +284,14 @@ func TestKilled(t *testing.T) {
 	if out := asNobody(t, "cleaner"); strings.Contains(out, runID) {
 		t.Errorf("another user, who cannot remove it, finds: %s", out)
 	}
+	for _, dir := range cgroup.Find(prefix + runID + "+") {
+		if err := os.Chown(dir, 65534, 65534); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if lines := list(true); !slices.Equal(lines, left) {
+		t.Errorf("of another user's, root finds: %v, want %v", lines, left)
+	}
 	if err := syscall.Kill(sleeper, 0); err != nil {
 		t.Errorf("a look ended what runs there: %v", err)
 	}
