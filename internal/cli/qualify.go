@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -84,7 +85,7 @@ func qualifyFormats() []string {
 	return names
 }
 
-// shareOf reads a share that a flag names: 10% or 0.1.
+// shareOf reads a share that a flag names: 10% or 0.1. Without a sign, more than 1 was hardly meant.
 func shareOf(flag, text string) (float64, error) {
 	number, percent := strings.CutSuffix(strings.TrimSpace(text), "%")
 	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
@@ -93,6 +94,9 @@ func shareOf(flag, text string) (float64, error) {
 	}
 	if err != nil || !(v >= 0 && v <= 10) {
 		return 0, usagef("--%s is a share from 0%% to 1000%%, such as 10%%, not %q", flag, text)
+	}
+	if !percent && v > 1 {
+		return 0, usagef("--%s %s: %s%% or %g%%? Write it with the sign", flag, number, number, 100*v)
 	}
 	return v, nil
 }
@@ -136,6 +140,9 @@ func (cmd *qualifyCommand) qualify(ctx context.Context, dir string) error {
 		return err
 	}
 	defer done()
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+		return usagef("%s is a file: name the folder of a fleet, made by tare fleet collect, or one of bundles", dir)
+	}
 	history, theirs, err := collect.History(ctx, dir, o)
 	if err != nil {
 		return err
