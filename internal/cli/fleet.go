@@ -3,6 +3,8 @@ package cli
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -59,6 +61,12 @@ func hostList(value string) ([]string, error) {
 // hostsFile reads the file that --hosts names, if it is one.
 func hostsFile(value string) (src []byte, isFile bool, err error) {
 	info, err := os.Stat(value)
+	if err != nil && looksLikeFile(value) {
+		return nil, false, usagef("--hosts: there is no file %s, and no host is called so", value)
+	}
+	if err == nil && info.IsDir() && strings.ContainsRune(value, '/') {
+		return nil, false, usagef("--hosts: %s is a folder; name a file", value)
+	}
 	if err != nil || info.IsDir() {
 		return nil, false, nil
 	}
@@ -72,4 +80,13 @@ func hostsFile(value string) (src []byte, isFile bool, err error) {
 		return nil, false, usageError{fmt.Errorf("--hosts: %w", err)}
 	}
 	return src, true, nil
+}
+
+// looksLikeFile tells a file's name from names of hosts.
+func looksLikeFile(value string) bool {
+	if strings.ContainsAny(value, ",[") {
+		return false
+	}
+	endings := []string{".ini", ".yml", ".yaml", ".txt", ".json"}
+	return strings.ContainsRune(value, '/') || slices.Contains(endings, strings.ToLower(filepath.Ext(value)))
 }

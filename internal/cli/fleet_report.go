@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"path/filepath"
 	"slices"
@@ -99,6 +100,10 @@ func (cmd *fleetReportCommand) report(ctx context.Context, dir string) error {
 	}
 	if err != nil {
 		return err
+	}
+	if len(r.Hosts) == 0 {
+		fmt.Fprintf(cmd.err, "tare: no bundle in %s counts\n", printableLine(dir))
+		return codeError{exitFailed}
 	}
 	return ending(nil, cmd.strict, whole(r))
 }

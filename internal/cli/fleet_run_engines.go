@@ -341,8 +341,11 @@ func (cmd *fleetRunCommand) begun(ctx context.Context, dir string) (id string, h
 		hosts, err = cmd.kubernetesHosts(ctx)
 		return id, hosts, nil, err
 	}
-	_, err = os.Stat(cmd.hosts)
-	if err == nil || strings.Contains(cmd.hosts, ",") && !strings.Contains(cmd.hosts, "[") {
+	_, isFile, err := hostsFile(cmd.hosts)
+	if err != nil {
+		return "", nil, nil, err
+	}
+	if isFile || strings.Contains(cmd.hosts, ",") && !strings.Contains(cmd.hosts, "[") {
 		hosts, err = hostList(cmd.hosts)
 		return id, hosts, nil, err
 	}

@@ -110,7 +110,10 @@ func (t *text) head(r *Report) {
 	there := fmt.Sprintf("%d of %s", len(r.Hosts), unit.Plural(r.Expected, "host"))
 	if len(r.Hosts) == r.Expected {
 		there = "all " + unit.Plural(r.Expected, "host")
-		if r.Expected == 1 {
+		switch r.Expected {
+		case 0:
+			there = "no host"
+		case 1:
 			there = "1 host"
 		}
 	}
