@@ -48,7 +48,7 @@ type fleetRunCommand struct {
 	sbatch, tare, kubectl                 []string
 	patience, every                       time.Duration
 	atOnce                                int
-	quiet                                 bool
+	quiet, ansible, dryRun                bool
 	store                                 storeFlag
 }
 
@@ -75,7 +75,7 @@ command again gives them another chance. When all parts have ended, it collects 
     tare fleet run plan.yaml --on slurm -o nodes --local /var/tmp --sbatch @job.sh      no shared folder
     tare fleet run plan.yaml --on kubernetes -o nodes --image registry.local/tare:1 --selector pool=batch
     tare fleet run plan.yaml --on ssh -o nodes --hosts a,b,me@c:2222
-    tare fleet run plan.yaml --on ssh -o nodes --hosts inventory.ini --group web
+    tare fleet run plan.yaml --on ssh -o nodes --hosts inventory.ini --group web --dry-run
     tare fleet run plan.yaml --on ssh -o nodes --hosts hosts.txt --ssh 'identity=/home/me/.ssh/fleet&dir=/scratch'`,
 		Args: cobra.ExactArgs(1),
 	}
@@ -110,6 +110,7 @@ command again gives them another chance. When all parts have ended, it collects 
 		"Kubernetes: an argument for kubectl, such as --namespace=bench (repeatable)")
 	fl.StringVar(&cmd.by, "by", "", "what tells hosts apart: machine or name [machine; on Kubernetes name]")
 	cmd.store.register(fl)
+	fl.BoolVar(&cmd.dryRun, "dry-run", false, "print the hosts and how each is reached or asked for; start nothing")
 	fl.BoolVarP(&cmd.quiet, "quiet", "q", false, "no progress; only the report")
 	return c
 }
@@ -152,8 +153,10 @@ func (cmd *fleetRunCommand) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := cmd.store.check(ctx, cmd.app); err != nil {
-		return err
+	if !cmd.dryRun {
+		if err := cmd.store.check(ctx, cmd.app); err != nil {
+			return err
+		}
 	}
 	id, hosts, specs, err := cmd.begun(ctx, dir)
 	if err != nil {
@@ -167,6 +170,9 @@ func (cmd *fleetRunCommand) run(ctx context.Context, name string) error {
 	}
 	if err := cmd.engine(ctx, &c, p, src); err != nil {
 		return err
+	}
+	if cmd.dryRun {
+		return cmd.foresee(&c)
 	}
 	cmd.holding("the hosts go on; call it again to go on watching")
 	s, err := dispatch.Run(ctx, c)

@@ -178,19 +178,27 @@ func (r *runner) begin() error {
 		return err
 	}
 	r.state = *s
-	switch {
-	case s.Engine != r.Name:
-		return fmt.Errorf("%w, on %s; choose another folder", ErrOther, s.Engine)
-	case s.Plan != r.Plan:
-		return fmt.Errorf("%w, of another plan; choose another folder", ErrOther)
-	case len(r.Hosts) > 0 && !slices.Equal(r.Hosts, hostsOf(s)):
-		return fmt.Errorf("%w, on other hosts; choose another folder, or leave the hosts out to go on", ErrOther)
+	if err := s.Other(&r.Config); err != nil {
+		return err
 	}
 	// What was given up gets another chance: somebody has called the command again.
 	for i := range r.state.Parts {
 		if p := &r.state.Parts[i]; p.Phase == Failed {
 			p.Phase, p.Tries, p.Detail, p.Since = Ended, 0, "", time.Time{}
 		}
+	}
+	return nil
+}
+
+// Other says why what a folder holds is not the run that is asked for, as ErrOther; nil where it is.
+func (s *State) Other(c *Config) error {
+	switch {
+	case s.Engine != c.Name:
+		return fmt.Errorf("%w, on %s; choose another folder", ErrOther, s.Engine)
+	case s.Plan != c.Plan:
+		return fmt.Errorf("%w, of another plan; choose another folder", ErrOther)
+	case len(c.Hosts) > 0 && !slices.Equal(c.Hosts, hostsOf(s)):
+		return fmt.Errorf("%w, on other hosts; choose another folder, or leave the hosts out to go on", ErrOther)
 	}
 	return nil
 }
