@@ -35,7 +35,7 @@ func engines() []string { return []string{onSlurm, onSSH, onKubernetes} }
 // engineOf are the flags that are for one engine only.
 var engineOf = map[string]string{
 	"sbatch": onSlurm, "local": onSlurm,
-	"ssh": onSSH, "group": onSSH, "at-once": onSSH,
+	"ssh": onSSH, "group": onSSH, "at-once": onSSH, "ansible": onSSH,
 	"image": onKubernetes, "selector": onKubernetes, "pod": onKubernetes, "volume": onKubernetes,
 	"kubectl": onKubernetes,
 }
@@ -90,6 +90,8 @@ command again gives them another chance. When all parts have ended, it collects 
 	fl.StringVar(&cmd.hosts, "hosts", "",
 		"a,b,c, a file with one on each line, by ssh an Ansible inventory, on Slurm n[1-40] [all of the cluster]")
 	fl.StringVar(&cmd.group, "group", "", "ssh: only this group of the inventory that --hosts names")
+	fl.BoolVar(&cmd.ansible, "ansible", false,
+		"ssh: have ansible-inventory read --hosts; this runs the inventory's programs and plugins")
 	fl.StringVarP(&cmd.dir, "out", "o", "tare-fleet", "the fleet's folder, made by tare")
 	fl.StringArrayVar(&cmd.sbatch, "sbatch", nil,
 		"Slurm: an argument for sbatch, such as --partition=batch; @FILE: the #SBATCH lines of a script (repeatable)"+

@@ -335,7 +335,7 @@ func (cmd *fleetRunCommand) begun(ctx context.Context, dir string) (id string, h
 	}
 	switch cmd.on {
 	case onSSH:
-		hosts, specs, err = cmd.sshHosts()
+		hosts, specs, err = cmd.sshHosts(ctx)
 		return id, hosts, specs, err
 	case onKubernetes:
 		hosts, err = cmd.kubernetesHosts(ctx)
@@ -414,26 +414,21 @@ func (cmd *fleetRunCommand) kubernetesHosts(ctx context.Context) ([]string, erro
 }
 
 // sshHosts reads --hosts: a list, a file with one host on each line, or an inventory of Ansible's.
-func (cmd *fleetRunCommand) sshHosts() (hosts, specs []string, err error) {
+func (cmd *fleetRunCommand) sshHosts(ctx context.Context) (hosts, specs []string, err error) {
 	if cmd.hosts == "" {
 		return nil, nil, usagef("--hosts is missing: name them, or a file with one on each line, or an inventory of " +
 			"Ansible's")
 	}
-	src, isFile, err := hostsFile(cmd.hosts)
+	list, err := cmd.inventory(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	yaml := strings.HasSuffix(cmd.hosts, ".yaml") || strings.HasSuffix(cmd.hosts, ".yml")
-	if !isFile || !yaml && !bytes.ContainsAny(src, "[=") {
+	if list == nil {
 		if cmd.group != "" {
 			return nil, nil, usagef("--group: %s is no inventory: it has no groups", cmd.hosts)
 		}
 		hosts, err = hostList(cmd.hosts)
 		return hosts, nil, err
-	}
-	list, err := inventory.Parse(src, yaml, cmd.group)
-	if err != nil {
-		return nil, nil, usagef("inventory %s: %v", cmd.hosts, err)
 	}
 	for _, h := range list {
 		spec := env.Spec{Driver: onSSH, Arg: h.Address, Settings: map[string]string{}}
@@ -449,6 +444,42 @@ func (cmd *fleetRunCommand) sshHosts() (hosts, specs []string, err error) {
 		hosts, specs = append(hosts, h.Name), append(specs, spec.String())
 	}
 	return hosts, specs, nil
+}
+
+// inventory reads the inventory that --hosts names; nil where it is a list of hosts.
+func (cmd *fleetRunCommand) inventory(ctx context.Context) (list []inventory.Host, err error) {
+	if cmd.ansible {
+		src, err := inventory.Ansible(ctx, cmd.hosts)
+		if err == nil {
+			list, err = inventory.ParseJSON(src, cmd.group)
+		}
+		if err != nil {
+			return nil, usageError{fmt.Errorf("inventory %s, by ansible-inventory: %w", cmd.hosts, err)}
+		}
+		return list, nil
+	}
+	src, isFile, err := hostsFile(cmd.hosts)
+	if err != nil {
+		return nil, err
+	}
+	yaml := strings.HasSuffix(cmd.hosts, ".yaml") || strings.HasSuffix(cmd.hosts, ".yml")
+	switch {
+	case !isFile:
+		return nil, nil
+	case bytes.HasPrefix(bytes.TrimSpace(src), []byte("{")) && !yaml:
+		list, err = inventory.ParseJSON(src, cmd.group)
+	case yaml || bytes.ContainsAny(src, "[=") || bytes.HasPrefix(src, []byte("#!")):
+		list, err = inventory.Parse(src, yaml, cmd.group)
+	default:
+		return nil, nil
+	}
+	switch {
+	case errors.Is(err, inventory.ErrAnsible):
+		return nil, usagef("inventory %s: %v; --ansible has ansible-inventory do it, which runs it", cmd.hosts, err)
+	case err != nil:
+		return nil, usagef("inventory %s: %v", cmd.hosts, err)
+	}
+	return list, nil
 }
 
 // keyFile is a path as an inventory has it, made whole.

@@ -12,6 +12,9 @@ import (
 
 // parseINI reads the form with [groups].
 func parseINI(src []byte) (*tree, error) {
+	if bytes.HasPrefix(src, []byte("#!")) {
+		return nil, fmt.Errorf("it is a program that makes an inventory: %w", ErrAnsible)
+	}
 	t := newTree()
 	lines := bufio.NewScanner(bytes.NewReader(src))
 	lines.Buffer(nil, 1<<20)

@@ -1,8 +1,8 @@
 // Package inventory reads Ansible's inventories: which hosts there are, in which groups, and how each is reached.
 //
-// It is opinionated about what concerns it: the variables of the connection. All others are passed over, and nothing is
-// ever executed or looked up: no dynamic inventories, no templates, no vaults. The forms are those of Ansible's manual,
-// "How to build your inventory".
+// It is opinionated about what concerns it: the variables of the connection. All others are passed over, and reading
+// executes nothing and looks nothing up: no programs, no templates, no vaults. The forms are those of Ansible's manual,
+// "How to build your inventory", and the JSON of its "Developing dynamic inventory". Only Ansible calls Ansible.
 package inventory
 
 import (

@@ -1,10 +1,16 @@
 package inventory
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
+
+	"tare/internal/sys/proc"
 )
 
 const ini = `# the example of the manual, more or less
@@ -85,6 +91,152 @@ func TestBothForms(t *testing.T) {
 		}
 		if _, err := Parse([]byte(src), form, "leibzig"); err == nil || !strings.Contains(err.Error(), "leipzig") {
 			t.Errorf("yaml %v: of a group that is not there: %v", form, err)
+		}
+	}
+}
+
+// asJSON is what ansible-inventory 2.14 prints for the inventory above.
+const asJSON = `{
+  "_meta": {"hostvars": {
+    "alias": {"ansible_host": "192.0.2.50", "ansible_port": null, "ansible_user": {"__ansible_unsafe": "the user"},
+      "ansible_ssh_private_key_file": "/keys/leipzig", "some_other": "{{ ignored }}"},
+    "db-a.example.com": {"ansible_ssh_private_key_file": "/keys/leipzig", "ansible_user": "dba"},
+    "db-b.example.com": {"ansible_ssh_private_key_file": "/keys/leipzig", "ansible_user": "dba"},
+    "mail.example.com": {"ansible_user": "postmaster"},
+    "web01.example.com": {"ansible_port": 2222, "ansible_ssh_private_key_file": "/keys/leipzig", "ansible_user": "leo"},
+    "web02.example.com": {"ansible_port": 2222}, "web03.example.com": {"ansible_port": "2222"},
+    "nowhere": {"ansible_connection": "local"}}},
+  "all": {"children": ["ungrouped", "leipzig"]},
+  "dbservers": {"hosts": ["db-a.example.com", "db-b.example.com", "alias"]},
+  "leipzig": {"children": ["webservers", "dbservers"]},
+  "ungrouped": {"hosts": ["mail.example.com"]},
+  "webservers": {"hosts": ["web01.example.com", "web02.example.com", "web03.example.com", "alias"]}
+}`
+
+// TestJSON holds that it says what the other forms say.
+func TestJSON(t *testing.T) {
+	for limit, members := range map[string]int{"": 7, "dbservers": 3, "leipzig": 6, "ungrouped": 1} {
+		want, err := Parse([]byte(ini), false, strings.ReplaceAll(limit, "ungrouped", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		by := map[string]Host{}
+		for _, h := range want {
+			by[h.Name] = h
+		}
+		got, err := ParseJSON([]byte(asJSON), limit)
+		if err != nil || len(got) != members {
+			t.Fatalf("%q: %d hosts, %v", limit, len(got), err)
+		}
+		for _, h := range got {
+			if h.Name == "web02.example.com" || h.Name == "web03.example.com" { // said less of above
+				h.User, h.Key = "leo", "/keys/leipzig"
+			}
+			if h != by[h.Name] {
+				t.Errorf("%q: %+v, want %+v", limit, h, by[h.Name])
+			}
+		}
+	}
+	// A program's own: variables of groups, and groups that are lists.
+	got, err := ParseJSON([]byte(`{"web": {"hosts": ["w"], "vars": {"ansible_user": "u", "ansible_port": 1, "x": [1]}},
+		"old": ["v"], "_meta": {"hostvars": {"w": {"ansible_port": 2}}}}`), "")
+	if err != nil || !reflect.DeepEqual(got, []Host{{"v", "v", "", 0, ""}, {"w", "w", "u", 2, ""}}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for src, want := range map[string]string{
+		"": "unexpected end", "{\n{": "line 2", "[]": "cannot unmarshal array", `{"a": "b"}`: "group \"a\"",
+		`{"a": {"hosts": "b"}}`: "group \"a\"", `{"a": {"hosts": ["b c"]}}`: "not the name of a host",
+		`{"a": {"children": ["b c"]}}`: "not the name of a group", `{"a b": []}`: "not the name of a group",
+		`{"all": {"children": ["ungrouped"]}}`: "names no host", `{"_meta": []}`: "_meta",
+		`{"a": {"children": ["b"]}, "b": {"children": ["a"]}}`: "contains itself",
+		`{"a": ["h"], "_meta": {"hostvars": {"h": {"ansible_user": {"__ansible_vault": "x"}}}}}`: "host h: " +
+			"ansible_user is in a vault",
+		`{"a": {"vars": {"ansible_host": {"__ansible_vault": "x"}}}}`:                  "ansible_host is in a vault",
+		`{"a": ["h"], "_meta": {"hostvars": {"h": {"ansible_connection": "docker"}}}}`: "only ssh",
+		`{"a": ["h"], "_meta": {"hostvars": {"h": {"ansible_host": "{{ x }}"}}}}`:      "template",
+		`{"a": ["h"]} {}`:                   "after top-level value",
+		strings.Repeat(" ", MaxFile) + "{}": "longer than 16 MiB",
+	} {
+		if got, err := ParseJSON([]byte(src), ""); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.60q gives %q, %v; want an error with %q", src, names(got), err, want)
+		}
+	}
+	for src, yaml := range map[string]bool{"#!/bin/sh\necho {}": false, "plugin: aws_ec2\nregions: [x]": true} {
+		if _, err := Parse([]byte(src), yaml, ""); !errors.Is(err, ErrAnsible) {
+			t.Errorf("%q: %v", src, err)
+		}
+	}
+}
+
+func FuzzParseJSON(f *testing.F) {
+	f.Add([]byte(asJSON))
+	f.Add([]byte(`{"a": ["h"], "b": {"vars": {"ansible_port": 1e3}, "children": ["a"]}}`))
+	f.Fuzz(func(t *testing.T, src []byte) {
+		hosts, err := ParseJSON(src, "")
+		if err != nil {
+			return
+		}
+		seen := map[string]bool{}
+		for _, h := range hosts {
+			if h.Name == "" || seen[h.Name] || strings.ContainsAny(h.Name, " \n\t") || h.Port < 0 || h.Port > 65535 {
+				t.Errorf("host %+v", h)
+			}
+			seen[h.Name] = true
+		}
+	})
+}
+
+// TestAnsible has the real program read a file, a program and a folder, each as tare reads it itself.
+func TestAnsible(t *testing.T) {
+	if _, err := proc.LookPath("ansible-inventory"); err != nil {
+		if os.Getenv("TARE_REQUIRE") != "" {
+			t.Fatal("ansible-inventory is not installed, and TARE_REQUIRE is set: run scripts/deps.sh")
+		}
+		t.Skip("ansible-inventory is not installed")
+	}
+	t.Setenv("HOME", t.TempDir())
+	dir := t.TempDir()
+	t.Setenv("ANSIBLE_CONFIG", filepath.Join(dir, "ansible.cfg"))
+	file := func(name, text string, mode os.FileMode) string {
+		path := filepath.Join(dir, name)
+		err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), mode))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	want, err := Parse([]byte(ini), false, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file("ansible.cfg", "", 0o644)
+	file("folder/one", ini, 0o644)
+	for _, path := range []string{file("hosts.ini", ini, 0o644), filepath.Join(dir, "folder"),
+		file("program", "#!/bin/sh\ncat <<'END'\n"+asJSON+"\nEND\n", 0o755)} {
+		src, err := Ansible(t.Context(), path)
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		got, err := ParseJSON(src, "")
+		if err != nil || len(got) != len(want) {
+			t.Fatalf("%s: %v, %v", path, names(got), err)
+		}
+		for _, h := range got {
+			if strings.HasPrefix(h.Name, "web0") && path == filepath.Join(dir, "program") {
+				continue // said less of there
+			}
+			if !slices.Contains(want, h) {
+				t.Errorf("%s: %+v is none of %+v", path, h, want)
+			}
+		}
+	}
+	for path, want := range map[string]string{
+		filepath.Join(dir, "nothing"):                "no such file",
+		file("broken", "#!/bin/sh\nexit 1\n", 0o755): "broken",
+		"nodes,": "no such file",
+	} {
+		if src, err := Ansible(t.Context(), path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %q, %v", path, src, err)
 		}
 	}
 }

@@ -27,6 +27,11 @@ func parseYAML(src []byte) (*tree, error) {
 		if err != nil {
 			return nil, err
 		}
+		if n, ok := groups["plugin"]; ok {
+			if name, ok := scalar(n); ok && name != "" {
+				return nil, fmt.Errorf("it is the configuration of the plugin %.60s: %w", name, ErrAnsible)
+			}
+		}
 		for _, name := range slices.Sorted(maps.Keys(groups)) {
 			if err := t.yamlGroup(name, groups[name], 0); err != nil {
 				return nil, err
