@@ -178,20 +178,43 @@ func (cmd *sweepCommand) candidates(base env.Spec, settings []env.Setting) ([]en
 		return env.Vary(base, settings, cmd.moved()...), nil
 	}
 	var chosen []env.Setting
-	for _, text := range cmd.only {
-		name, value, ok := strings.Cut(text, "=")
-		i := slices.IndexFunc(settings, func(s env.Setting) bool { return s.Name == name })
-		if !ok || i < 0 {
-			names := []string{}
-			for _, s := range settings {
-				names = append(names, s.Name)
-			}
-			return nil, usagef("--try %s: expected SETTING=VALUE with a setting of %s%s", text, base.Driver,
-				suggest.MeantOrAll(name, names, "there are:"))
+	for i, text := range cmd.only {
+		d, value, err := trySetting(text, base, settings)
+		switch {
+		case err != nil:
+			return nil, err
+		case slices.Contains(cmd.only[:i], text):
+			return nil, usagef("--try %s is given twice", text)
+		case value == d.In(base):
+			fmt.Fprintf(cmd.err, "without    %s=%s: %s has it already\n", d.Name, value, base.Name)
+			continue
 		}
-		chosen = append(chosen, env.Setting{Name: name, Try: []string{value}})
+		chosen = append(chosen, env.Setting{Name: d.Name, Default: d.Default, Try: []string{value}})
 	}
 	return env.Vary(base, chosen), nil
+}
+
+// trySetting reads what --try names.
+func trySetting(text string, base env.Spec, settings []env.Setting) (*env.Setting, string, error) {
+	name, value, ok := strings.Cut(text, "=")
+	i := slices.IndexFunc(settings, func(s env.Setting) bool { return s.Name == name })
+	if i < 0 {
+		names := []string{}
+		for _, s := range settings {
+			names = append(names, s.Name)
+		}
+		return nil, "", usagef("--try %s: expected SETTING=VALUE with a setting of %s%s", text, base.Driver,
+			suggest.MeantOrAll(name, names, "there are:"))
+	}
+	d := &settings[i]
+	if !ok || value == "" {
+		such := "VALUE"
+		if j := slices.IndexFunc(d.Try, func(v string) bool { return v != d.In(base) }); j >= 0 {
+			such = d.Try[j]
+		}
+		return nil, "", usagef("--try %s: give it a value: --try %s=%s", text, name, such)
+	}
+	return d, value, nil
 }
 
 // moved says which settings can move the workloads.

@@ -28,11 +28,7 @@ func Vary(s Spec, settings []Setting, moved ...string) (all []Variant) {
 			continue
 		}
 		for _, value := range d.Try {
-			given, ok := s.Settings[d.Name]
-			if !ok {
-				given, _, _ = strings.Cut(d.Default, " ") // "q35 (x86_64), virt (arm64)"
-			}
-			if value == given {
+			if value == d.In(s) {
 				continue
 			}
 			v := Variant{s.With(map[string]string{d.Name: value}), d.Name, value}
@@ -41,6 +37,15 @@ func Vary(s Spec, settings []Setting, moved ...string) (all []Variant) {
 		}
 	}
 	return all
+}
+
+// In is the value that a setting has in a spec: the one that is written there, or else the default; "" without either.
+func (d *Setting) In(s Spec) string {
+	if given, ok := s.Settings[d.Name]; ok {
+		return given
+	}
+	value, _, _ := strings.Cut(d.Default, " ") // "q35 (x86_64), virt (arm64)"
+	return value
 }
 
 var notInNames = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)

@@ -32,6 +32,12 @@ func TestVary(t *testing.T) {
 			t.Errorf("%s: %q, want %q", text, got, want)
 		}
 	}
+	for text, want := range map[string]string{"vm=qemu": "writeback", "vm=qemu?cache=none": "none"} {
+		s, _ := ParseSpec(text)
+		if got := settings[0].In(s); got != want {
+			t.Errorf("%s has cache=%s, want %s", text, got, want)
+		}
+	}
 	s, _ := ParseSpec("a-name-that-is-as-long-as-one-may-be-0000=qemu")
 	for _, v := range Vary(s, []Setting{{Name: "on", Try: []string{"a b", "c/d"}}}) {
 		if err := CheckName(v.Name); err != nil {
