@@ -59,7 +59,8 @@ each unit of work.
 CELL is TARGET,WORKLOAD as the report has them; one of the two is enough. Without it, it is the cell with the largest
 difference that was shown. The work is the bundle's. Nothing is written to the bundle without --keep.
 
-Tracing is by programs in the kernel (BPF; root), else by stopping the work at each call (ptrace), which tells no times.
+Tracing is by programs in the kernel (BPF; root), else by stopping the work at each call (ptrace), which tells no times;
+work that makes many calls is then done in part, as much as two seconds hold.
 In a virtual machine, and on a machine reached by ssh, an agent with a tracer in it traces the work in its own kernel;
 what serves it on this machine is told beside it. Linux only.
 
@@ -353,10 +354,19 @@ func (cmd *whyCommand) trace(ctx context.Context, p *plan.Plan, c *verdict.Cell,
 	x := &execution{app: cmd.app, plan: p, runID: newRunID(), flags: &runFlags{quiet: true}, traces: true}
 	var res *schedule.AgainResult
 	began := time.Now()
+	var first time.Time
 	again := schedule.Again{Workload: c.Workload, Target: c.Target, Baseline: c.Baseline, Rounds: cmd.rounds,
 		Tracer: tracer, Begins: func(round int) {
+			left := ""
+			if round == 1 {
+				first = time.Now()
+			} else {
+				each := time.Since(first) / time.Duration(round-1)
+				left = ", about " + seconds(each*time.Duration(cmd.rounds-round+1)) + " to go"
+			}
 			if !cmd.quiet {
-				fmt.Fprintf(cmd.err, "round      %d of %d, after %s\n", round, cmd.rounds, seconds(time.Since(began)))
+				fmt.Fprintf(cmd.err, "round      %d of %d, after %s%s\n", round, cmd.rounds,
+					seconds(time.Since(began)), left)
 			}
 		}}
 	if sampler != nil { // a nil in an interface would be none
@@ -370,7 +380,8 @@ func (cmd *whyCommand) trace(ctx context.Context, p *plan.Plan, c *verdict.Cell,
 		return nil, nil, err
 	}
 	in := &calldiff.Input{Workload: c.Workload, Kind: c.Kind, Unit: "unit of work", Ratio: c.Ratio.Center,
-		Way: tracer.Way, Lost: tracer.Lost, Baseline: sideOf(res, c.Baseline), Target: sideOf(res, c.Target)}
+		Way: tracer.Way, Lost: tracer.Lost, Share: res.Share, Baseline: sideOf(res, c.Baseline),
+		Target: sideOf(res, c.Target)}
 	if k, ok := cmd.kind(c.Kind); ok && k.WorkUnit != "" {
 		in.Unit = k.WorkUnit
 	}

@@ -54,7 +54,9 @@ type Input struct {
 	Workload, Kind, Unit string // the label; the kind; the name of a unit of work
 	Ratio                float64
 	Way, Lost            string // how it was traced, and what is lost by that
-	Baseline, Target     Side
+	// Share is how much of a trial's work the traced trials did, in (0, 1]; 0 is all.
+	Share            float64
+	Baseline, Target Side
 }
 
 // Schema is the version of the JSON form.
@@ -75,6 +77,8 @@ type Explanation struct {
 	Rounds int               `json:"rounds"` // traced trials on each side
 	// Slowdown is how many times as long the trials took that were traced, by target.
 	Slowdown map[string]float64 `json:"slowdown"`
+	// Share is how much of a trial's work the traced trials did, in (0, 1].
+	Share float64 `json:"traced_share"`
 	// Busy is the time of the threads for a unit of work, in ns: the parts add up to it. 0 where times are not told.
 	BaseNS   float64 `json:"base_ns"`
 	TargetNS float64 `json:"target_ns"`
@@ -182,7 +186,7 @@ type oneRound struct {
 func Explain(in *Input) *Explanation {
 	e := &Explanation{Schema: Schema, Workload: in.Workload, Unit: in.Unit, Baseline: in.Baseline.Name,
 		Target: in.Target.Name, Ratio: in.Ratio, Way: in.Way, Slowdown: map[string]float64{}, Parts: []Part{},
-		Found: []string{}}
+		Found: []string{}, Share: cmp.Or(in.Share, 1)}
 	base, target := sumUp(&in.Baseline), sumUp(&in.Target)
 	e.Rounds = min(base.seen(), target.seen())
 	if e.Rounds == 0 {

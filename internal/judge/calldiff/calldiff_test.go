@@ -46,6 +46,22 @@ func walk(rounds int) *Input {
 	return in
 }
 
+func TestShareOfATrialsWork(t *testing.T) {
+	const line = "each traced trial did 4.00 % of a trial's work"
+	for share, said := range map[float64]bool{0: false, 1: false, 0.04: true} {
+		in := walk(2)
+		in.Share = share
+		e := Explain(in)
+		var out strings.Builder
+		if err := Text(&out, e, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(out.String(), line) != said || e.Share == 0 {
+			t.Errorf("with a share of %v, told as %v:\n%s", share, e.Share, out.String())
+		}
+	}
+}
+
 func TestPartsAddUp(t *testing.T) {
 	e := Explain(walk(5))
 	base, target, shares := 0.0, 0.0, 0.0

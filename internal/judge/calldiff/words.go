@@ -234,6 +234,10 @@ func Text(w io.Writer, e *Explanation, o Options) error {
 		}
 	}
 	t.say("  ", how)
+	if e.Share < 1 {
+		t.say("  ", fmt.Sprintf("each traced trial did %s %% of a trial's work, because it is stopped at each call",
+			unit.Number(100*e.Share)))
+	}
 	if line := withinText(e); line != "" {
 		t.say("  ", line)
 	}

@@ -60,6 +60,9 @@ type AgainResult struct {
 	Lost map[string]string
 	// Unsampled has, by target, why trials could not be sampled.
 	Unsampled map[string]string
+	// Share is how much of a trial's work the traced trials did on each side, in (0, 1]: all of it, unless tracing
+	// stops the work at each call and would take too long (ptrace).
+	Share float64
 }
 
 // RunAgain opens the plan's environments and repeats the trials, in a random order within each round. Nothing is kept
@@ -86,7 +89,7 @@ func RunAgain(ctx context.Context, c Config, a Again) (res *AgainResult, err err
 	}
 	x := &again{Again: a, runner: r, w: w, run: c.Header.ID, agents: map[string]int{}, within: map[Agent]*guest{},
 		res: &AgainResult{Serving: map[string][]string{}, Inside: map[string]bool{}, Within: map[string]string{},
-			Hidden: map[string]string{}, Lost: map[string]string{}, Unsampled: map[string]string{}}}
+			Hidden: map[string]string{}, Lost: map[string]string{}, Unsampled: map[string]string{}, Share: 1}}
 	return x.res, x.carryOut(ctx)
 }
 
@@ -114,6 +117,9 @@ func (x *again) carryOut(ctx context.Context) error {
 		if err := x.find(ctx, target); err != nil {
 			return err
 		}
+	}
+	if err := x.shorten(ctx, sides); err != nil {
+		return err
 	}
 	for round := 1; round <= x.Rounds; round++ {
 		if x.Begins != nil {
@@ -234,19 +240,20 @@ func (x *again) sampled(ctx context.Context, round int, target string) error {
 	return nil
 }
 
+// howTraced says by what the work of a target is traced: from this machine, within its own kernel, both, or not at all.
+func (x *again) howTraced(target string) (roots trace.Roots, here bool, within *guest) {
+	roots = trace.Roots{Agent: x.agents[target], Serving: x.serving(target)}
+	if roots.Agent > 0 {
+		roots.Services = proc.Family(roots.Agent)[1:]
+		return roots, true, nil
+	}
+	return roots, x.Tracer.Way == tracing.BPF && len(roots.Serving) > 0, x.guest(target)
+}
+
 // once does a trial of a round.
 func (x *again) once(ctx context.Context, round int, target string, traced bool) error {
 	a := AgainTrial{Round: round, Target: target}
-	roots := trace.Roots{Agent: x.agents[target], Serving: x.serving(target)}
-	if roots.Agent > 0 {
-		roots.Services = proc.Family(roots.Agent)[1:]
-	}
-	marked := roots.Agent > 0
-	here := marked || x.Tracer.Way == tracing.BPF && len(roots.Serving) > 0
-	within := x.guest(target)
-	if marked {
-		within = nil // they are on this machine
-	}
+	roots, here, within := x.howTraced(target)
 	if !traced {
 		here, within = false, nil
 	} else if !here && within == nil {
@@ -258,6 +265,9 @@ func (x *again) once(ctx context.Context, round int, target string, traced bool)
 			x.res.Lost[target] += ", and cannot be traced there: " + why
 		}
 		return nil
+	}
+	if traced {
+		defer x.withShare(target, x.res.Share)()
 	}
 	t, err := x.whileTraced(ctx, target, here, within, roots, &a)
 	if err != nil {
