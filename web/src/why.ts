@@ -2,7 +2,7 @@
 import { scaleLinear } from "d3-scale";
 import { chart, type Drawing, type Spot } from "./chart";
 import { h, s, type Child } from "./dom";
-import { list as join, plural, ratio } from "./format";
+import { list as join, plural, quantity, ratio } from "./format";
 import { keyItem, swatch } from "./plot";
 import { extent } from "./save";
 import type { Cell, Part, Product, Why } from "./data";
@@ -169,8 +169,16 @@ function one(label: string, list: Why[]): HTMLElement {
       }),
     }),
     h("ul", { class: "because" }, sums.map((w) => h("li", {}, h("b", {}, w.target), `: ${typeset(w.because!)}.`)),
-      silent.length > 0 && h("li", { class: "muted" }, `No part is shown to differ in ${join(silent)}.`), list.map(factors)));
+      silent.length > 0 && h("li", { class: "muted" }, `No part is shown to differ in ${join(silent)}.`), list.map(factors),
+      list.flatMap((w) => taken(w).map((text) => h("li", {}, h("b", {}, w.target), `: ${text}`)))));
 }
+
+/** What no part has: it is of the whole system, and not of the processes that work. */
+const outside: Record<string, string> = { stolen_ns: "stolen from its processors by a hypervisor", io_stalled_ns: "in which some task of its system waited for a disk" };
+
+/** What a hypervisor took and a disk held up, where that is shown to differ. */
+export const taken = (w: Why): string[] => (w.counts ?? []).filter((c) => Object.hasOwn(outside, c.name) && Math.max(c.base, c.candidate) >= 1)
+  .map((c) => `for each ${w.unit}, ${quantity(c.candidate, "ns")} instead of ${quantity(c.base, "ns")} ${outside[c.name]}.`);
 
 /** Workloads whose bars are shown before the reader is asked. */
 const mostShown = 5;

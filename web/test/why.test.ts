@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Cell, Part, Why } from "../src/data";
-import { adding, barsOf, because } from "../src/why";
+import { adding, barsOf, because, taken } from "../src/why";
 
 const part = (name: Part["part"], what: string, base: number, candidate: number, shown = true): Part => ({ part: name, what, base, candidate, extra: candidate - base, low: 0, high: 0, shown });
 const why = (workload: string, target: string, parts: Part[], text = ""): Why => ({
@@ -32,4 +32,9 @@ test("a baseline has one bar for all candidates with the same parts, and nothing
   expect(bars.map((b) => b.target)).toEqual(["host", "box", "vm", "host", "win"]);
   expect(bars[0]!.parts.map((p) => p.what)).toEqual(["user code", "waiting"]);
   expect(bars[2]!.parts[0]!.what).toBe("emulation of user code");
+});
+
+test("what a hypervisor took is told, and no other count", () => {
+  const w = { ...why("w", "vm", [part("user", "user code", 1, 1)]), counts: [{ name: "stolen_ns", base: 0, candidate: 1500 }, { name: "faults_minor", base: 1, candidate: 2 }, { name: "io_stalled_ns", base: 0.1, candidate: 0.2 }] };
+  expect(taken(w)).toEqual(["for each read, 1.50 µs instead of 0 s stolen from its processors by a hypervisor."]);
 });

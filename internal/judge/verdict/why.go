@@ -248,6 +248,7 @@ func byPart(names []string) []map[blockKey]float64 {
 
 // compared are the counts that may explain a difference.
 var compared = []string{
+	record.StolenNS, record.IOStalledNS,
 	record.InstructionsUser, record.InstructionsKernel, record.CyclesUser, record.CyclesKernel,
 	record.CacheMissesUser, record.CacheMissesKernel, record.BranchMissesUser, record.BranchMissesKernel,
 	record.TLBMissesUser, record.TLBMissesKernel,

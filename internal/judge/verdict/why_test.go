@@ -23,9 +23,10 @@ func accounts(by map[string][5]float64, noise float64, seed uint64) func(*record
 			sum += of[i]
 		}
 		t.Account = &record.Account{Lanes: 1, Counts: map[string]int64{record.SwitchesVoluntary: t.Work,
-			record.FaultsMinor: int64(100 * rng.Float64())}}
+			record.FaultsMinor: int64(100 * rng.Float64()), record.StolenNS: 0, record.IOStalledNS: 7 * t.Work}}
 		if t.Target == "vm" {
 			t.Account.Counts[record.SwitchesVoluntary] = 3 * t.Work
+			t.Account.Counts[record.StolenNS] = 50 * t.Work
 		}
 		for i, name := range record.AccountParts() {
 			t.Account.Counts[name] = int64(of[i] / sum * float64(t.AgentNS))
@@ -100,7 +101,8 @@ func TestWhyTakesARatioApart(t *testing.T) {
 	if box := whyOf(t, r, "box"); box.Because != "" {
 		t.Errorf("no part is shown, and it says %q", box.Because)
 	}
-	if c := vm.Counts; len(c) != 1 || c[0] != (Counted{record.SwitchesVoluntary, 1, 3}) {
+	if c := vm.Counts; len(c) != 2 || c[0] != (Counted{record.StolenNS, 0, 50}) ||
+		c[1] != (Counted{record.SwitchesVoluntary, 1, 3}) {
 		t.Errorf("counts: %+v", c)
 	}
 	if box := whyOf(t, r, "box"); !strings.HasSuffix(box.Text, "; no part is shown to differ from host") {

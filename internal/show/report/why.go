@@ -16,11 +16,14 @@ import (
 const (
 	leastCount     = 0.01
 	leastBytes     = 16 // reading the account itself is some hundred bytes for a trial
+	leastNS        = 1
 	leastCountDiff = 0.05
 )
 
 // countTexts name the counts of an account.
 var countTexts = map[string]string{
+	record.StolenNS:         "stolen from its processors by a hypervisor",
+	record.IOStalledNS:      "in which some task of its system waited for a disk",
 	record.InstructionsUser: "instructions in user code", record.InstructionsKernel: "instructions in the kernel",
 	record.CyclesUser: "cycles in user code", record.CyclesKernel: "cycles in the kernel",
 	record.CacheMissesUser: "cache misses in user code", record.CacheMissesKernel: "cache misses in the kernel",
@@ -129,15 +132,15 @@ func whyTable(w *verdict.Why) []string {
 // countedText says what a count is on both sides; "" where that explains nothing.
 func countedText(c *verdict.Counted) string {
 	most, least := math.Max(c.Base, c.Candidate), leastCount
-	if strings.HasSuffix(c.Name, "_bytes") {
-		least = leastBytes
+	of := unit.Number
+	switch {
+	case strings.HasSuffix(c.Name, "_bytes"):
+		least, of = leastBytes, func(v float64) string { return unit.Format(v, "B") }
+	case strings.HasSuffix(c.Name, "_ns"):
+		least, of = leastNS, func(v float64) string { return unit.Format(v, "ns") }
 	}
 	if most < least || math.Abs(c.Candidate-c.Base) < leastCountDiff*most || countTexts[c.Name] == "" {
 		return ""
-	}
-	of := unit.Number
-	if strings.HasSuffix(c.Name, "_bytes") {
-		of = func(v float64) string { return unit.Format(v, "B") }
 	}
 	return fmt.Sprintf("%s and %s %s", of(c.Base), of(c.Candidate), countTexts[c.Name])
 }

@@ -35,7 +35,10 @@ func TestWhyIsShownWhereItIsAskedFor(t *testing.T) {
 			Factors: []verdict.Factor{{Name: "instructions", Ratio: 1}, {Name: "rest", Ratio: 1.26}}},
 	}, {Workload: "y", Target: "box", Baseline: "host", Product: &verdict.Product{Text: "unmeasurable: box: no PMU"}},
 		{Workload: "z", Target: "box", Baseline: "host", Product: &verdict.Product{Text: "unmeasurable: box: no PMU"}},
-		{Workload: "x", Target: "box", Baseline: "host", Text: "p99\x1b[2J is not the time of a unit of work"}}
+		{Workload: "x", Target: "box", Baseline: "host", Unit: "op",
+			Text: "p99\x1b[2J is not the time of a unit of work",
+			Counts: []verdict.Counted{{Name: record.StolenNS, Base: 20, Candidate: 1500},
+				{Name: record.IOStalledNS, Base: 0.4, Candidate: 0.9}}}}
 	out := string(render(t, Terminal, m))
 	for _, want := range []string{
 		"Why w in box: 1.26 = 0.31 user code + 0.95 waiting.\n",
@@ -43,6 +46,7 @@ func TestWhyIsShownWhereItIsAskedFor(t *testing.T) {
 		"  waiting    0.70  0.95       +0.25  +0.24 to +0.26\n",
 		"  for each read, host and box: 0 and 1.00 voluntary context switches, ",
 		" 4.00 KiB and 8.00 KiB read by system calls\n",
+		"  for each op, host and box: 20.0 ns and 1.50 µs stolen from its processors by a hypervisor\n",
 		"  processors of this machine busy for box: virtiofsd 0.50\n",
 		"  exits of virtual processors of box for each read: 3.50 exits, 2.00 io exits\n",
 		"  not measured: waiting for a disk (box: it is off)\n",
