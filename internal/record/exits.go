@@ -8,6 +8,10 @@ import (
 // HostExits is the state of a trial that has the exits of its environment's virtual processors.
 const HostExits = "host_exits"
 
+// HostCPU is the state of a trial that has the CPU time of what works for its environment on the controller's machine:
+// "CPU 0/TCG 0.020 s, qemu 0.001 s".
+const HostCPU = "host_cpu"
+
 // NotMeasured begins a state of a trial that is not known; the reason follows.
 const NotMeasured = "not measured: "
 

@@ -183,7 +183,7 @@ export const taken = (w: Why): string[] => (w.counts ?? []).filter((c) => Object
 /** Workloads whose bars are shown before the reader is asked. */
 const mostShown = 5;
 
-const partWords: Record<string, string> = { user_ns: "user code", kernel_ns: "kernel", ready_ns: "waiting for a processor", disk_ns: "waiting for a disk", other_ns: "the remainder" };
+const partWords: Record<string, string> = { user_ns: "user code", kernel_ns: "kernel", ready_ns: "waiting for a processor", disk_ns: "waiting for a disk", other_ns: "the remainder", host_cpu: "what works for it on this machine", exits: "exits of virtual processors" };
 
 /** What is not measured, each reason once. */
 function unmeasured(all: Why[]): HTMLElement | null {

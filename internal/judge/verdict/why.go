@@ -111,6 +111,13 @@ func (cm *cellMaker) takeApart(c *cellBuilder, pairs []accounted) Why {
 	}
 	names := record.AccountParts()
 	w.Unmeasured = unmeasured(c, pairs, names)
+	if len(w.Serving) == 0 {
+		for _, p := range pairs {
+			if why, ok := strings.CutPrefix(p.a.State[record.HostCPU], record.NotMeasured); ok {
+				w.Unmeasured[unmeasuredHost] = c.Target + ": " + why
+			}
+		}
+	}
 	if lacks := w.exits(pairs); lacks != "" {
 		w.Unmeasured[unmeasuredExits] = c.Target + ": " + lacks
 	}
@@ -284,8 +291,11 @@ func (cm *cellMaker) counts(w *Why, pairs []accounted) {
 	}
 }
 
-// unmeasuredExits is the key of Why.Unmeasured for exits.
-const unmeasuredExits = "exits"
+// The keys of Why.Unmeasured for exits, and for what worked on the controller's machine.
+const (
+	unmeasuredExits = "exits"
+	unmeasuredHost  = record.HostCPU
+)
 
 // exits reads the state of exits of the candidate's trials. Unless half of them tell, it returns why they do not, where
 // that is said.
@@ -322,14 +332,14 @@ func (w *Why) exits(pairs []accounted) (lacks string) {
 // mostServing bounds the names of what worked on the controller's machine.
 const mostServing = 16
 
-// serving reads the state host_cpu of the candidate's trials: "CPU 0/TCG 0.020 s, qemu 0.001 s".
+// serving reads the state record.HostCPU of the candidate's trials.
 func serving(pairs []accounted) []Serving {
 	by := map[string][]float64{}
 	for _, p := range pairs {
-		if p.a.ControllerNS <= 0 {
+		if p.a.ControllerNS <= 0 || strings.HasPrefix(p.a.State[record.HostCPU], record.NotMeasured) {
 			continue
 		}
-		for part := range strings.SplitSeq(p.a.State["host_cpu"], ", ") {
+		for part := range strings.SplitSeq(p.a.State[record.HostCPU], ", ") {
 			text, ok := strings.CutSuffix(part, " s")
 			at := strings.LastIndexByte(text, ' ')
 			if !ok || at < 0 {

@@ -247,6 +247,7 @@ func TestWhyNamesEmulationAndTheHost(t *testing.T) {
 				t.State[record.HostExits] = "no exits: the processor is emulated"
 			}
 			if t.Target == "box" {
+				t.State[record.HostCPU] = "not measured: it is elsewhere, 2 s"
 				t.State[record.HostExits] = strings.ReplaceAll("halt_exits N, exits 3N, odd", "N",
 					strconv.FormatInt(t.Work, 10))
 			}
@@ -270,6 +271,10 @@ func TestWhyNamesEmulationAndTheHost(t *testing.T) {
 		t.Errorf("exits: %+v, %q", vm.Exits, vm.Unmeasured)
 	}
 	box := whyOf(t, r, "box")
+	if box.Serving != nil || box.Unmeasured[record.HostCPU] != "box: it is elsewhere, 2 s" ||
+		vm.Unmeasured[record.HostCPU] != "" {
+		t.Errorf("what works for it here: %+v, %q", box.Serving, box.Unmeasured)
+	}
 	if strings.Contains(box.Text, "emulation") {
 		t.Error(box.Text)
 	}

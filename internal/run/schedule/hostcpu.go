@@ -1,10 +1,13 @@
 package schedule
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"tare/internal/lab/env"
@@ -13,21 +16,36 @@ import (
 	"tare/internal/sys/proc"
 )
 
+var (
+	errHostEnded   = errors.New("what works for it on this machine has ended")
+	errHostUnknown = errors.New("which processes of this machine work for it is not known")
+)
+
 // hostThreads reads the CPU times of what works for an environment on this machine: each thread of its own processes,
-// and the processes and threads of the kernel that serve it.
+// and the processes and threads of the kernel that serve it. It is nil where nothing does but the agent itself.
 func hostThreads(opened env.Env) func() (map[proc.Thread]time.Duration, error) {
-	own, ok := opened.(env.HostProcesses)
-	if !ok {
-		return nil
+	processes, servers := func() []int { return nil }, func() []int { return nil }
+	own, hasOwn := opened.(env.HostProcesses)
+	if hasOwn {
+		processes = own.Processes
 	}
-	servers := func() []int { return nil }
-	if s, ok := opened.(env.HostServers); ok {
+	s, served := opened.(env.HostServers)
+	if served {
 		servers = s.Servers
+	}
+	if _, alone := opened.(env.HostAgent); alone && !hasOwn && !served {
+		return nil
 	}
 	return func() (map[proc.Thread]time.Duration, error) {
 		all := map[proc.Thread]time.Duration{}
-		for _, pid := range own.Processes() {
+		ids := processes()
+		ended := 0
+		for _, pid := range ids {
 			times, err := proc.ThreadTimes(pid)
+			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+				ended++ // between the list and this look
+				continue
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -38,6 +56,12 @@ func hostThreads(opened env.Env) func() (map[proc.Thread]time.Duration, error) {
 			if used, ok := proc.CPUTime(pid); ok && name != "" { // else it has just ended
 				all[proc.Thread{ID: pid, Name: name}] = used
 			}
+		}
+		switch {
+		case ended > 0 && ended == len(ids):
+			return nil, errHostEnded
+		case len(all) == 0:
+			return nil, errHostUnknown
 		}
 		return all, nil
 	}
@@ -63,25 +87,27 @@ func hostProcesses(opened env.Env) func() []int {
 type hostWatch struct {
 	read   func() (map[proc.Thread]time.Duration, error)
 	before map[proc.Thread]time.Duration
+	err    error // why nothing is known of it
+	// partly says that only what serves the environment is read, not what it is made of: its sum is no figure.
+	partly bool
 }
 
 // watchHost begins; the result may be used where nothing is known.
 func watchHost(read func() (map[proc.Thread]time.Duration, error)) (h hostWatch) {
-	if read != nil {
-		if before, err := read(); err == nil {
-			h = hostWatch{read, before}
-		}
+	if h.read = read; read != nil {
+		h.before, h.err = read()
 	}
 	return h
 }
 
-// used is the CPU time since the beginning by what used it. Threads that have ended meanwhile are not in it.
+// used is the CPU time since the beginning by what used it; nil if that is not known. Threads that have ended meanwhile
+// are not in it.
 func (h *hostWatch) used() map[string]time.Duration {
-	if h.read == nil {
+	if h.read == nil || h.err != nil {
 		return nil
 	}
 	after, err := h.read()
-	if err != nil {
+	if h.err = err; err != nil {
 		return nil
 	}
 	all := map[string]time.Duration{}
@@ -108,14 +134,21 @@ func doer(name string) string {
 	return strings.TrimSpace(name)
 }
 
-// hostFigures adds what worked for the environment on this machine, and how long, as a state to a trial that has ended
-// well, and the kind's figure of the sum.
+// hostFigures adds what worked for the environment on this machine, and how long, or why that is not known, as a state
+// to a trial that has ended well, and the kind's figure of the sum.
 func (x *trialRunner) hostFigures(h hostWatch, w *plan.Workload, t *record.Trial) {
 	if t.Error != nil || t.Work < 1 {
 		return
 	}
 	used := h.used()
-	if len(used) == 0 {
+	if len(used) == 0 && h.err == nil {
+		return
+	}
+	if t.State == nil {
+		t.State = map[string]string{}
+	}
+	if h.err != nil {
+		t.State[record.HostCPU] = record.NotMeasured + h.err.Error()
 		return
 	}
 	var sum time.Duration
@@ -124,12 +157,9 @@ func (x *trialRunner) hostFigures(h hostWatch, w *plan.Workload, t *record.Trial
 		sum += used[name]
 		parts = append(parts, fmt.Sprintf("%s %.3f s", name, used[name].Seconds()))
 	}
-	if t.State == nil {
-		t.State = map[string]string{}
-	}
-	t.State["host_cpu"] = strings.Join(parts, ", ")
+	t.State[record.HostCPU] = strings.Join(parts, ", ")
 	k, ok := x.peer.kinds(w.Kind)
-	if !ok || k.HostCPU == nil {
+	if !ok || k.HostCPU == nil || h.partly {
 		return
 	}
 	if metric, v := k.HostCPU(sum, t.Work); metric != "" {

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -18,6 +19,18 @@ type hosted struct {
 func (h hosted) Processes() []int { return h.own }
 
 func (h hosted) Servers() []int { return h.servers }
+
+// alone is an environment in which nothing works but the agent, and engined a container, which an engine serves.
+type alone struct{ env.Env }
+
+func (alone) AgentProcess() int { return 1 }
+
+type engined struct {
+	alone
+	servers []int
+}
+
+func (e engined) Servers() []int { return e.servers }
 
 // TestHostThreadsOfRealProcesses has a shell work for an environment, and a dd serve it.
 func TestHostThreadsOfRealProcesses(t *testing.T) {
@@ -45,12 +58,29 @@ func TestHostThreadsOfRealProcesses(t *testing.T) {
 	if len(used) != 2 {
 		t.Errorf("what worked is %v", used)
 	}
+	// One of several that ends while they are read takes nothing away from the others.
+	two := hosted{own: []int{other.Pid(), own.Pid()}}
+	if times, err := hostThreads(two)(); err != nil || len(times) == 0 {
+		t.Errorf("beside one that has ended: %v, %v", times, err)
+	}
 	own.Kill()
 	<-own.Done()
 	if used := watched.used(); used != nil {
 		t.Errorf("of a process that has ended is known %v", used)
 	}
-	if hostThreads(struct{ env.Env }{}) != nil {
-		t.Error("an environment without processes here has threads here")
+	if !errors.Is(watched.err, errHostEnded) {
+		t.Errorf("of a process that has ended is said %v", watched.err)
+	}
+	if hostThreads(alone{}) != nil {
+		t.Error("an environment that is nothing but its agent has threads here")
+	}
+	for name, opened := range map[string]env.Env{"a driver that does not tell": struct{ env.Env }{},
+		"an engine elsewhere": engined{}} {
+		if all, err := hostThreads(opened)(); !errors.Is(err, errHostUnknown) {
+			t.Errorf("%s: %v, %v", name, all, err)
+		}
+	}
+	if all, err := hostThreads(engined{servers: []int{server.Pid()}})(); err != nil || len(all) != 1 {
+		t.Errorf("what serves a container is %v, %v", all, err)
 	}
 }

@@ -30,6 +30,7 @@ func TestHostFigures(t *testing.T) {
 		failed        error
 		state         string
 		figure        float64
+		partly        bool
 	}{
 		"by name": {
 			before: threads{{1, "CPU 0/TCG"}: 10 * ms, {2, "CPU 1/TCG"}: 5 * ms, {3, "qemu"}: 7 * ms},
@@ -63,8 +64,13 @@ func TestHostFigures(t *testing.T) {
 			before: threads{{1, "qemu"}: 0}, after: threads{{1, "qemu"}: ms}, kind: counts,
 			trial: record.Trial{Work: 1, Error: &record.Failure{Kind: "measure"}},
 		},
-		"no work":          {before: threads{}, after: threads{{1, "qemu"}: ms}, kind: counts},
-		"it is not known":  {kind: counts, trial: done, failed: errors.New("it has ended")},
+		"no work": {before: threads{}, after: threads{{1, "qemu"}: ms}, kind: counts},
+		"it is not known": {kind: counts, trial: done, failed: errors.New("it has ended"),
+			state: "not measured: it has ended"},
+		"only what serves it is read": {
+			before: threads{{1, "dockerd"}: 0}, after: threads{{1, "dockerd"}: 6 * ms}, kind: counts, trial: done,
+			partly: true, state: "dockerd 0.006 s",
+		},
 		"an unknown kind":  {before: threads{}, after: threads{{1, "q"}: ms}, trial: done, state: "q 0.001 s"},
 		"nothing is known": {kind: counts, trial: done},
 	} {
@@ -84,7 +90,9 @@ func TestHostFigures(t *testing.T) {
 				read = nil
 			}
 			trial := c.trial
-			x.hostFigures(watchHost(read), &plan.Workload{}, &trial)
+			watched := watchHost(read)
+			watched.partly = c.partly
+			x.hostFigures(watched, &plan.Workload{}, &trial)
 			if is := trial.State["host_cpu"]; is != c.state {
 				t.Errorf("the state is %q, want %q", is, c.state)
 			}

@@ -36,7 +36,8 @@ type Target struct {
 	Loopback  string
 	Unreached error
 	PeerAt    netpeer.Place // where the run's peer is to listen for it; without an address, on the loopback
-	// HostThreads are the CPU times of what works for the environment on this machine; nil if that is not known.
+	// HostThreads are the CPU times of what works for the environment on this machine; nil if that is nothing but the
+	// agent. An error says why they are not known.
 	HostThreads func() (map[proc.Thread]time.Duration, error)
 	// HostProcesses are the processes of this machine that work for the environment all the time, such as its
 	// hypervisor and the servers of its mounts; nil if there are none.

@@ -61,6 +61,7 @@ func (x *trialRunner) trial(ctx context.Context, w *plan.Workload, t record.Tria
 		job, err = x.job(tctx, w, t.Target)
 	}
 	watched, exits, by := watchHost(at.HostThreads), watchExits(at.HostExits), x.worker(w, t.Target)
+	watched.partly = at.HostProcesses == nil
 	spent := x.energyOf(t.Target, at, by)
 	if err == nil {
 		run := wire.Run{Job: job, Work: c.work, Inject: t.Inject, Warmup: t.Warmup(),

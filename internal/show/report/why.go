@@ -95,6 +95,7 @@ func (t *terminal) whyLines() []string {
 var unmeasuredTexts = map[string]string{
 	record.UserNS: "user code", record.KernelNS: "kernel", record.ReadyNS: "waiting for a processor",
 	record.DiskNS: "waiting for a disk", record.OtherNS: "the remainder", "exits": "exits of virtual processors",
+	record.HostCPU: "what works for it on this machine",
 }
 
 // whyTable has a line for each part: both sides in units of what the baseline takes, the difference and its interval.

@@ -44,6 +44,20 @@ func Family(pid int) []int {
 	return all
 }
 
+// Parent is the id of a process's parent; 0 if there is none, or no such process.
+func Parent(pid int) int {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	const parent = 1
+	n, err := statNumbers(string(text), parent)
+	if err != nil {
+		return 0
+	}
+	return int(n[0])
+}
+
 // Name is the name of a process or a thread of the kernel; "" if there is none.
 func Name(pid int) string {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))

@@ -32,6 +32,12 @@ func TestFamily(t *testing.T) {
 	if mine := Family(os.Getpid()); len(mine) < 3 || mine[0] != os.Getpid() {
 		t.Errorf("the family of this process is %v", mine)
 	}
+	if is := Parent(s.Pid()); is != os.Getpid() {
+		t.Errorf("the parent of the shell is %d, want %d", is, os.Getpid())
+	}
+	if is := Parent(1 << 30); is != 0 {
+		t.Errorf("a process that there is not has the parent %d", is)
+	}
 	if is := Name(1 << 30); is != "" {
 		t.Errorf("a process that there is not is called %s", is)
 	}

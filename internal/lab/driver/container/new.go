@@ -42,6 +42,9 @@ type container struct {
 	closed bool
 	pid    int    // of the agent on this machine; 0 if it is not known
 	pidOf  string // the container that pid is of
+	// servers are the engine's processes on this machine that serve a container, serversOf.
+	servers   []int
+	serversOf string
 }
 
 // openNew makes a container and copies the agent into it. Agent starts it.
@@ -235,6 +238,61 @@ func (c *container) AgentProcess() int {
 	}
 	c.pid, c.pidOf = processOf(strings.TrimSpace(string(out))), c.name
 	return c.pid
+}
+
+// Servers implements env.HostServers: the engine's own process for the container, and the engine's daemons. They are
+// known where the agent is, so of an engine of this machine's only.
+func (c *container) Servers() []int {
+	agent := c.AgentProcess()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case agent == 0:
+		return nil
+	case c.serversOf != c.name:
+		c.servers, c.serversOf = engineProcesses(agent), c.name
+	}
+	return c.servers
+}
+
+// engineProcesses are the engine's processes that serve the container of an agent: its ancestor that the engine
+// started for this container, and the daemons, where there is one of each on this machine: of several it is not known
+// which is the engine's.
+func engineProcesses(agent int) (all []int) {
+	const deepest = 8 // a container's first process may be a small init
+	for pid, i := proc.Parent(agent), 0; pid > 1 && i < deepest; pid, i = proc.Parent(pid), i+1 {
+		name := proc.Name(pid)
+		if name == "conmon" {
+			return []int{pid} // Podman has no daemon
+		}
+		if strings.HasPrefix(name, "containerd-shim") {
+			all = append(all, pid)
+			break
+		}
+	}
+	if all == nil {
+		return nil
+	}
+	groups, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return all
+	}
+	daemons := map[string][]int{}
+	for _, dir := range groups {
+		pid, err := strconv.Atoi(filepath.Base(dir))
+		if err != nil {
+			continue
+		}
+		if name := proc.Name(pid); name == "dockerd" || name == "containerd" {
+			daemons[name] = append(daemons[name], pid)
+		}
+	}
+	for _, name := range []string{"dockerd", "containerd"} {
+		if len(daemons[name]) == 1 {
+			all = append(all, daemons[name][0])
+		}
+	}
+	return all
 }
 
 // processOf is the agent among the processes of a container on this machine; 0 if there is none. Its workers have other
