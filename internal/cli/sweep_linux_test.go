@@ -1,4 +1,4 @@
-package cli_test
+package cli
 
 import (
 	"strings"
@@ -7,7 +7,6 @@ import (
 
 // What --try names is a setting with a value that the target does not have already.
 func TestSweepTries(t *testing.T) {
-	l := newLab(t)
 	for _, x := range []struct {
 		args []string
 		code int
@@ -21,8 +20,8 @@ func TestSweepTries(t *testing.T) {
 		{[]string{"--try", "net=none", "--try", "net=host"}, 0, "targets    box (baseline), box-net-host"},
 	} {
 		args := append([]string{"sweep", "-e", "box=namespace", "-w", "cpu.prime", "--dry-run"}, x.args...)
-		if o := l.do(args...); o.code != x.code || !strings.Contains(o.err+o.out, x.want) {
-			t.Errorf("%q: exit code %d: %s%s", x.args, o.code, o.err, o.out)
+		if code, out, said := typed("", args...); code != x.code || !strings.Contains(said, x.want) {
+			t.Errorf("%q: exit code %d: %s%s", x.args, code, said, out)
 		}
 	}
 }

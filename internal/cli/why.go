@@ -104,6 +104,11 @@ func (cmd *whyCommand) why(ctx context.Context, args []string) error {
 	if err := cmd.canKeep(args[0]); err != nil {
 		return err
 	}
+	for _, name := range []string{cmd.file, cmd.flame} {
+		if err := writable(name); err != nil {
+			return err
+		}
+	}
 	b, err := cmd.load(args[0])
 	if err != nil {
 		return err

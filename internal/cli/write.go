@@ -44,6 +44,31 @@ func writeWhole(name string, render func(io.Writer) error) error {
 	return nil
 }
 
+// writable says why writeWhole could not write a file, before minutes are spent on what is to be written. "" and "-" are
+// no files.
+func writable(name string) error {
+	if name == "" || name == "-" {
+		return nil
+	}
+	given := name
+	if real, err := filepath.EvalSymlinks(name); err == nil {
+		name = real
+	}
+	info, err := os.Stat(name)
+	switch {
+	case err == nil && info.IsDir():
+		return fmt.Errorf("write %s: it is a folder; name a file", given)
+	case err == nil && !info.Mode().IsRegular():
+		return nil // opening a pipe would wait for its reader
+	}
+	file, err := newBeside(name)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", given, err)
+	}
+	file.Close()
+	return os.Remove(file.Name())
+}
+
 // newBeside makes a file with the permissions a new one of that name would have: os.CreateTemp's are the owner's alone.
 func newBeside(name string) (*os.File, error) {
 	for i := range 100 {

@@ -86,3 +86,38 @@ func TestFormatOf(t *testing.T) {
 		}
 	}
 }
+
+// A file that cannot be written is told before what is written is made, and looking leaves nothing behind.
+func TestWritable(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "there")
+	if err := os.WriteFile(name, []byte("old"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, good := range []string{"", "-", name, filepath.Join(dir, "new"), os.DevNull} {
+		if err := writable(good); err != nil {
+			t.Errorf("%q: %v", good, err)
+		}
+	}
+	for _, bad := range []string{dir, filepath.Join(dir, "no", "x.svg"), filepath.Join(name, "x.svg")} {
+		if err := writable(bad); err == nil || !strings.Contains(err.Error(), bad) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+	if files, _ := filepath.Glob(filepath.Join(dir, "*")); len(files) != 1 {
+		t.Errorf("what is there now: %q", files)
+	}
+	if got, err := os.ReadFile(name); err != nil || string(got) != "old" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// tare why looks at its files before it opens anything.
+func TestWhyLooksAtItsFilesFirst(t *testing.T) {
+	for _, flag := range []string{"--flame", "--out"} {
+		code, _, said := typed("", "why", "../../testdata/bundles/demo", flag, "/nonexistent/x")
+		if code == 0 || !strings.Contains(said, "write /nonexistent/x: ") || strings.Contains(said, "cell ") {
+			t.Errorf("%s: exit code %d: %s", flag, code, said)
+		}
+	}
+}
