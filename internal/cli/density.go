@@ -17,7 +17,7 @@ type densityCommand struct {
 func (cmd *densityCommand) command() *cobra.Command {
 	f := &runFlags{}
 	cmd.run = f
-	f.plan.Copies = strconv.Itoa(plan.DefaultMost)
+	f.plan.Copies, f.plan.CopiesFlag = strconv.Itoa(plan.DefaultMost), "--max"
 	c := &cobra.Command{
 		Use:   "density",
 		Short: "Say how many copies of an environment do the same work at once",
@@ -59,6 +59,7 @@ does far less than the floor, more are not tried, and when this machine's memory
 	fl.StringArrayVarP(&f.plan.Workloads, "workload", "w", nil, "a workload: KIND[:key=value,...] (repeatable)")
 	f.copiesFlags(fl, "max")
 	fl.StringVarP(&f.out, "out", "o", "", "folder for the result, made by tare [tare-DATE-TIME]")
+	f.energyFlag(fl)
 	fl.BoolVar(&f.quick, "quick", false, "trials of 0.3 s, at most 30 blocks (default)")
 	fl.BoolVar(&f.full, "full", false, "trials of 1 s, at most 60 blocks")
 	fl.DurationVar(&f.budget, "budget", 0, "stop after this time and report the figures so far: 10m")

@@ -172,8 +172,8 @@ added to those of the plan. If all are bare names from the plan, they select fro
 func (f *runFlags) copiesFlags(fl *pflag.FlagSet, name string) {
 	fl.StringVar(&f.plan.Copies, name, f.plan.Copies,
 		"the work also in so many copies of each environment at once: 8 (2, 4 and 8 of them), or numbers such as 2,3,6")
-	fl.Float64Var(&f.plan.Floor, "floor", 0,
-		"try no more copies when each does far less than this share of what one does alone [0.5]")
+	fl.StringVar(&f.plan.Floor, "floor", "",
+		"try no more copies when each does far less than this share of what one does alone: 0.8 or 80% [50%]")
 }
 
 // energyFlag is the flag about energy.

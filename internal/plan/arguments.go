@@ -49,7 +49,7 @@ func Arguments(p *Plan, t Tables) (args []string, ok bool) {
 		f.Beside = append(f.Beside, n.Name+"="+places[0]+":"+workArgument(k, n.Work(), p, false))
 	}
 	if c := p.Copies; c != nil {
-		f.Copies, f.Floor = joined(c.Steps), c.Floor
+		f.Copies, f.Floor = joined(c.Steps), strconv.FormatFloat(c.Floor, 'g', -1, 64)
 	}
 	f.Energy = p.Energy.String()
 	for i := range p.Workloads {
@@ -99,7 +99,7 @@ func (f *Flags) arguments() []string {
 	add("--beside", f.Beside...)
 	if f.Copies != "" {
 		add("--copies", f.Copies)
-		add("--floor", strconv.FormatFloat(f.Floor, 'g', -1, 64))
+		add("--floor", f.Floor)
 	}
 	if f.Energy != "" {
 		add("--energy", f.Energy)

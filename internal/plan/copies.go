@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -96,10 +97,10 @@ func (r *reader) steps(n *node) (steps []int) {
 
 // flagCopies reads the copies of the command line: the greatest number of them, or all numbers with commas between.
 func (d *draft) flagCopies(f *Flags, p *problems) {
-	if f.Copies == "" && f.Floor == 0 {
+	if f.Copies == "" && f.Floor == "" {
 		return
 	}
-	at := pos{file: "--copies " + f.Copies}
+	at := pos{file: cmp.Or(f.CopiesFlag, "--copies") + " " + f.Copies}
 	if d.Copies == nil {
 		d.Copies = &Copies{}
 		if f.Copies == "" {
@@ -127,11 +128,12 @@ func (d *draft) flagCopies(f *Flags, p *problems) {
 		}
 		d.Copies.Steps = steps
 	}
-	if f.Floor != 0 {
-		d.Copies.Floor = f.Floor
-		if !(f.Floor > 0) || f.Floor > 1 {
-			p.add(pos{file: "--floor"}, "expected a share above 0 and at most 1, such as 0.5, found %g", f.Floor)
-		}
+	if f.Floor == "" {
+		return
+	}
+	var err error
+	if d.Copies.Floor, err = parseShare(f.Floor); err != nil || !(d.Copies.Floor > 0) || d.Copies.Floor > 1 {
+		p.add(pos{file: "--floor"}, "expected a share above 0 and at most 1, such as 0.5 or 50%%, found %q", f.Floor)
 	}
 }
 

@@ -71,7 +71,7 @@ func TestCopiesOfFlags(t *testing.T) {
 	}{{"2", []int{2}}, {"8", []int{2, 4, 8}}, {"1,3", []int{3}}, {"2,3,6", []int{2, 3, 6}}} {
 		p, err := FromFlags(nil, Flags{Environments: []string{"host", "box=namespace"},
 			Workloads: []string{"cpu.prime"},
-			Copies:    x.text, Floor: 0.7, Seed: 7}, tables())
+			Copies:    x.text, Floor: "70%", Seed: 7}, tables())
 		if err != nil {
 			t.Fatalf("%s: %v", x.text, err)
 		}
@@ -106,7 +106,7 @@ func TestCopiesThatCannotBe(t *testing.T) {
 		!strings.Contains(err.Error(), "copies or neighbours") {
 		t.Errorf("both: %v", err)
 	}
-	if _, err := FromFlags(nil, Flags{Workloads: []string{"cpu.prime"}, Floor: 0.5}, tables()); err == nil ||
+	if _, err := FromFlags(nil, Flags{Workloads: []string{"cpu.prime"}, Floor: "0.5"}, tables()); err == nil ||
 		!strings.Contains(err.Error(), "--copies, which is missing") {
 		t.Errorf("a floor of nothing: %v", err)
 	}

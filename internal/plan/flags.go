@@ -32,7 +32,9 @@ type Flags struct {
 	// Copies is the value of --copies: the greatest number of copies, or all numbers with commas between; "" leaves the
 	// plan's.
 	Copies string
-	Floor  float64 // --floor; 0 leaves the plan's
+	// CopiesFlag is the name of that flag where it has another one, for messages: "--max".
+	CopiesFlag string
+	Floor      string // --floor: 0.5 or 50%; "" leaves the plan's
 	// Energy is the value of --energy: auto, rapl, battery or meter:COMMAND, whose words are split as a shell does; ""
 	// leaves the plan's.
 	Energy string

@@ -303,11 +303,8 @@ func (r *reader) share(n *node, high float64) float64 {
 	if !ok {
 		return high
 	}
-	num, percent := strings.CutSuffix(strings.TrimSpace(s), "%")
-	v, err := strconv.ParseFloat(strings.TrimSpace(num), 64)
-	if percent {
-		v /= 100
-	}
+	v, err := parseShare(s)
+	percent := strings.HasSuffix(strings.TrimSpace(s), "%")
 	if err != nil || !(v > 0) || v > high {
 		hint := ""
 		if err == nil && !percent && v > high {
@@ -317,6 +314,16 @@ func (r *reader) share(n *node, high float64) float64 {
 		return high
 	}
 	return v
+}
+
+// parseShare reads a share such as 0.02 or 2%.
+func parseShare(s string) (float64, error) {
+	num, percent := strings.CutSuffix(strings.TrimSpace(s), "%")
+	v, err := strconv.ParseFloat(strings.TrimSpace(num), 64)
+	if percent {
+		v /= 100
+	}
+	return v, err
 }
 
 func (r *reader) schema(d *draft, n *node) {
