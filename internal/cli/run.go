@@ -266,13 +266,16 @@ func (cmd *runCommand) measure(ctx context.Context, p *plan.Plan) error {
 	if f.dryRun {
 		var text strings.Builder
 		cmd.forecast(&text, p, true)
-		fmt.Fprint(cmd.err, strings.TrimSuffix(text.String(), "\n"))
+		fmt.Fprint(cmd.err, strings.TrimSuffix(text.String(), "\n")+energyLine(ctx, p.Energy, true))
 		err := sayLogs(ctx, cmd.err, p)
 		fmt.Fprintln(cmd.err)
 		return err
 	}
 	if err := f.store.check(ctx, cmd.app); err != nil {
 		return err
+	}
+	if !f.quiet {
+		fmt.Fprint(cmd.err, energyLine(ctx, p.Energy, false))
 	}
 	cmd.forecast(cmd.err, p, !f.quiet)
 	runID := newRunID()

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"tare/internal/record"
+	"tare/internal/sys/energy"
 	"tare/internal/unit"
 )
 
@@ -118,6 +119,11 @@ func noEnergyFindings(e *finder, _ *Result) []Finding {
 			c.lacks, c.why = c.lacks+1, cmp.Or(c.why, why)
 		}
 	}
+	other := "`--energy meter:COMMAND` reads an external meter"
+	if from := e.Plan.Energy; from != nil && from.From == energy.Meter {
+		other = "call the meter's command by itself: it must print one number of joules that only grows, such as " +
+			"123456.7"
+	}
 	var out []Finding
 	at := map[string]int{}
 	for i := range e.Plan.Targets {
@@ -126,7 +132,7 @@ func noEnergyFindings(e *finder, _ *Result) []Finding {
 		if c == nil || float64(c.lacks) < lacksTold*float64(c.all) {
 			continue
 		}
-		what, remedy := "energy is unmeasurable here", "`--energy meter:COMMAND` reads an external meter"
+		what, remedy := "energy is unmeasurable here", other
 		if c.lacks < c.all {
 			what = fmt.Sprintf("energy is not known of %d of %s in %s", c.lacks, unit.Plural(c.all, "trial"), name)
 			remedy = "use longer trials, or a meter that answers sooner"

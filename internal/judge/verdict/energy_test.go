@@ -1,9 +1,11 @@
 package verdict
 
 import (
+	"strings"
 	"testing"
 
 	"tare/internal/measure/workload"
+	"tare/internal/plan"
 	"tare/internal/record"
 	"tare/internal/unit"
 )
@@ -36,6 +38,29 @@ func TestEnergyOfTheUsersOwnName(t *testing.T) {
 	for _, f := range r.Findings {
 		if f.Code == "energy-for-work" {
 			t.Error(f.Text)
+		}
+	}
+}
+
+// The remedy for a meter that does not work is about this meter, and not about having one.
+func TestRemedyOfAMeter(t *testing.T) {
+	for from, want := range map[string]string{"auto": "--energy meter:COMMAND", "rapl": "--energy meter:COMMAND",
+		"meter": "call the meter's command by itself"} {
+		w := world{plan: testPlan("cpu.prime"), blocks: 10, change: func(t *record.Trial) {
+			t.State["energy"] = record.NotMeasured + "it failed"
+		}}
+		in := w.input()
+		in.Plan.Energy = &plan.Energy{From: from}
+		n := 0
+		for _, f := range Evaluate(in).Findings {
+			if f.Code == "energy-unmeasurable" {
+				if n++; !strings.Contains(f.Remedy, want) {
+					t.Errorf("%s: %q, want %q", from, f.Remedy, want)
+				}
+			}
+		}
+		if n != 1 {
+			t.Errorf("%s: said %d times", from, n)
 		}
 	}
 }

@@ -119,7 +119,7 @@ func Run(ctx context.Context, c Config) (*verdict.Result, []record.Trial, error)
 	r := newRunner(c, s)
 	if r.trials.energy = openEnergy(ctx, c.Plan.Energy, cmp.Or(c.Sys, "/sys")); r.trials.energy != nil &&
 		r.trials.energy.why != "" {
-		r.reporter.log.Warn("energy is not measured", "reason", r.trials.energy.why)
+		r.reporter.log.Info("energy is not measured", "reason", r.trials.energy.why)
 	}
 	first := r.journal.session
 	r.progress.recountDiscards(first)
