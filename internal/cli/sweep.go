@@ -71,9 +71,12 @@ move the workload are left out: a network card for work on files, for instance. 
 	fl.IntVar(&f.plan.Blocks, "blocks", 0, "at most this many blocks")
 	fl.Uint64Var(&f.plan.Seed, "seed", 0, "seed of order and data [random, recorded]")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "print cells, blocks, disk space and expected time, and start nothing")
+	f.energyFlag(fl)
 	f.ui.register(fl)
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress; only the report")
 	fl.BoolVar(&f.ascii, "ascii", false, "draw the report with ASCII characters only")
+	fl.BoolVar(&f.details, "details", false, "show every metric, not only the primary ones")
+	fl.BoolVar(&f.why, "why", false, whyDoc)
 	return c
 }
 
@@ -129,28 +132,44 @@ func (cmd *sweepCommand) derive(ctx context.Context) error {
 	}
 	info, _ := cmd.drivers.Lookup(base.Driver)
 	settings, in := info.Settings, base
+	var mount *env.Spec
 	if len(f.plan.Mounts) == 1 {
-		of, mount, err := env.ParseMount(f.plan.Mounts[0])
+		of, m, err := env.ParseMount(f.plan.Mounts[0])
 		if err != nil {
 			return usageError{err}
 		}
-		kind, ok := info.MountKind(mount.Driver)
-		if of != base.Name || !ok {
-			return usagef("-m %s: there is no such mount in %s; tare list mounts shows the kinds", f.plan.Mounts[0],
-				base.Name)
-		}
-		cmd.of, settings, base = of, kind.Settings, mount
+		cmd.of, base, mount = of, m, &m
 	}
 	cmd.base = base
+	// What is wrong with the target or the work is said once, and not of each setting.
+	if _, err := plan.FromFlags(nil, cmd.flags(nil), cmd.tables()); err != nil {
+		return err
+	}
+	if mount != nil {
+		kind, ok := info.MountKind(mount.Driver)
+		if cmd.of != in.Name || !ok {
+			return usagef("-m %s: there is no such mount in %s; tare list mounts shows the kinds", f.plan.Mounts[0],
+				in.Name)
+		}
+		settings = kind.Settings
+	}
 	all, err := cmd.candidates(base, settings)
 	if err != nil {
 		return err
 	}
 	available := cmd.available(ctx)
+	ok, why := available(in, nil)
+	if ok && mount != nil {
+		ok, why = available(in, mount)
+	}
+	if !ok {
+		return usagef("%s cannot be opened here: %s", cmd.target(base.Name), printableLine(why))
+	}
+	var without reasons
 	for _, v := range all {
 		err := error(nil)
 		ok, why := true, ""
-		if cmd.of == "" {
+		if mount == nil {
 			if err = cmd.drivers.Check(v.Spec); err == nil {
 				ok, why = available(v.Spec, nil)
 			}
@@ -161,15 +180,43 @@ func (cmd *sweepCommand) derive(ctx context.Context) error {
 			ok, why = false, err.Error()
 		}
 		if !ok {
-			fmt.Fprintf(cmd.err, "without    %s=%s: %s\n", v.Setting, v.Value, printableLine(why))
+			without.add(v.Setting+"="+v.Value, strings.TrimPrefix(why, "mount "+cmd.of+":"+v.Name+": "))
 			continue
 		}
 		cmd.variants = append(cmd.variants, v)
 	}
-	if len(cmd.variants) == 0 {
-		return usagef("no setting of %s is left to try for this work; name some with --try SETTING=VALUE", base.Name)
+	without.tell(cmd.err)
+	switch {
+	case len(cmd.variants) > 0:
+		return nil
+	case len(cmd.only) > 0:
+		return usagef("nothing of what --try names is left to try in %s", cmd.target(base.Name))
 	}
-	return nil
+	return usagef("no setting of %s is left to try for this work; name some with --try SETTING=VALUE",
+		cmd.target(base.Name))
+}
+
+// reasons are why settings are not tried, in the order in which they came up.
+type reasons struct {
+	why  []string
+	what map[string][]string // by reason
+}
+
+func (r *reasons) add(what, why string) {
+	if r.what == nil {
+		r.what = map[string][]string{}
+	}
+	if r.what[why] == nil {
+		r.why = append(r.why, why)
+	}
+	r.what[why] = append(r.what[why], what)
+}
+
+// tell says each reason once.
+func (r *reasons) tell(w io.Writer) {
+	for _, why := range r.why {
+		fmt.Fprintf(w, "without    %s: %s\n", printableLine(strings.Join(r.what[why], ", ")), printableLine(why))
+	}
 }
 
 // candidates are what is worth trying, or what --try names.
