@@ -180,7 +180,10 @@ func (cmd *sweepCommand) derive(ctx context.Context) error {
 			ok, why = false, err.Error()
 		}
 		if !ok {
-			without.add(v.Setting+"="+v.Value, strings.TrimPrefix(why, "mount "+cmd.of+":"+v.Name+": "))
+			for _, of := range []string{"mount " + cmd.of + ":", "environment "} { // a name that nobody gave
+				why = strings.TrimPrefix(why, of+v.Name+": ")
+			}
+			without.add(v.Setting+"="+v.Value, why)
 			continue
 		}
 		cmd.variants = append(cmd.variants, v)
