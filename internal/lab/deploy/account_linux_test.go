@@ -1,12 +1,87 @@
 package deploy_test
 
 import (
+	"context"
 	"math"
+	"runtime"
+	"strconv"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"tare/internal/measure/wire"
+	"tare/internal/measure/workload"
 	"tare/internal/record"
 )
+
+func init() { systemKinds = append(systemKinds, kind("t.naps", behaviour{measure: naps})) }
+
+// nap is how long a unit of naps computes, and then sleeps.
+const nap = 10 * time.Millisecond
+
+// naps computes and sleeps in turn, and notes what it had of both by clocks of its own: the CPU clock of its thread, and
+// the wall around each sleep.
+func naps(_ context.Context, b *workload.Bench) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cpu := func() time.Duration {
+		var t unix.Timespec
+		if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
+			panic(err)
+		}
+		return time.Duration(t.Nano())
+	}
+	began, slept := cpu(), time.Duration(0)
+	var sum uint64
+	for range b.Work {
+		for until := cpu() + nap; cpu() < until; {
+			for i := range uint64(1000) {
+				sum = sum*6364136223846793005 + i
+			}
+		}
+		t := unix.NsecToTimespec(int64(nap))
+		lay := time.Now()
+		for unix.Nanosleep(&t, &t) == unix.EINTR {
+		}
+		slept += time.Since(lay)
+	}
+	sink.Store(sum)
+	b.Note("cpu_ns", strconv.FormatInt(int64(cpu()-began), 10))
+	b.Note("slept_ns", strconv.FormatInt(int64(slept), 10))
+	return nil
+}
+
+// TestTheAccountAgainstOtherClocks holds the time on a processor and the remainder each against clocks that the account
+// does not use. That all parts together are the trial's time says nothing of either: the remainder is made so.
+func TestTheAccountAgainstOtherClocks(t *testing.T) {
+	s, _ := connect(t, t.TempDir())
+	const work = 30
+	o := run(t, s, wire.Run{Job: job("t.naps"), Work: work})
+	noted := func(name string) float64 {
+		v, err := strconv.ParseFloat(o.Result.State[name], 64)
+		if err != nil || v < work*float64(nap) {
+			t.Fatalf("%s is %q: %v", name, o.Result.State[name], err)
+		}
+		return v
+	}
+	a, elapsed := o.Account, float64(o.Result.ElapsedNS)
+	computed, slept := noted("cpu_ns"), noted("slept_ns")
+	t.Logf("%.0f ns: computed for %.0f, asleep for %.0f; %v", elapsed, computed, slept, a.Counts)
+	// Threads of the Go runtime beside the one that works are in the account, and not in the clocks.
+	off := 20e6 + 0.05*elapsed
+	if cpu := float64(a.Counts[record.UserNS] + a.Counts[record.KernelNS]); math.Abs(cpu-computed) > off {
+		t.Errorf("user and kernel are %.0f ns, by the thread's clock %.0f", cpu, computed)
+	}
+	other := float64(a.Counts[record.OtherNS])
+	if asked := work * float64(nap); other < asked-off {
+		t.Errorf("the remainder is %.0f ns, and %.0f were slept at the least", other, asked)
+	}
+	// Waking up may take long on a busy machine: that is a wait for a processor, where the kernel tells it.
+	if most := slept + float64(a.Counts[record.StolenNS]) + off; a.Unmeasured[record.ReadyNS] == "" && other > most {
+		t.Errorf("the remainder is %.0f ns, and at most %.0f can be", other, most)
+	}
+}
 
 // TestTheAccountAddsUp holds that the parts of a trial's time are its length, and that they are the right ones, for
 // work that computes, that sleeps, and that waits for a disk. However busy the machine is, a thread that wants to run

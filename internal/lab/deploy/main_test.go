@@ -97,6 +97,9 @@ func spin(_ context.Context, b *workload.Bench) error {
 
 var sink atomic.Uint64
 
+// systemKinds are kinds of this operating system's tests.
+var systemKinds []workload.Kind
+
 // syncs writes 4 KiB and asks for them to be on disk, for each unit of work.
 func syncs(_ context.Context, b *workload.Bench) error {
 	f, err := os.OpenFile(filepath.Join(b.Dir, "synced"), os.O_CREATE|os.O_RDWR, 0o600)
@@ -147,7 +150,7 @@ func kinds() []workload.Kind {
 	bounded.MaxWork = 7
 	elsewhere := kind("t.elsewhere", behaviour{})
 	elsewhere.Needs.OS = []string{"plan9"}
-	return []workload.Kind{
+	return append([]workload.Kind{
 		files, synced, huge, bounded, elsewhere, served(),
 		kind("t.spin", behaviour{measure: spin}),
 		kind("t.idle", behaviour{}),
@@ -216,7 +219,7 @@ func kinds() []workload.Kind {
 				1)
 			return nil
 		}}),
-	}
+	}, systemKinds...)
 }
 
 // start starts the test binary as an agent below dir.

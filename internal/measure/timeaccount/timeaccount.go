@@ -154,8 +154,9 @@ type threads struct {
 }
 
 // helper is the share of the busiest thread's time from which on a thread's waiting counts. The Go runtime has threads
-// that wake up all the time, do nothing, and on a busy machine wait for a processor each time.
-const helper = 0.02
+// that wake up all the time, do nothing, and wait for a processor each time. Beside work that sleeps every few ms they
+// ran for up to 6 % of its time, and waited for a processor for a quarter.
+const helper = 0.1
 
 // difference also gives the time on a processor of all threads, in ns.
 func difference(before, after map[int64]task) (ran float64, did threads) {
