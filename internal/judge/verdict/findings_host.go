@@ -116,10 +116,11 @@ func busyFindings(e *finder, _ *Result) []Finding {
 // The facts in which an environment's standing cost is kept, as the controller measured it after the environment had
 // been left alone.
 const (
-	idleCPU  = "idle.cpu"        // share of one CPU of the host
-	idleRSS  = "idle.rss_bytes"  // memory of the host
-	idlePSS  = "idle.pss_bytes"  // the same, each shared page in equal parts for those that share it
-	idleDisk = "idle.disk_bytes" // space of its own files
+	idleCPU       = "idle.cpu"        // share of one CPU of the host, or why it is not known
+	idleRSS       = "idle.rss_bytes"  // memory of the host
+	idlePSS       = "idle.pss_bytes"  // the same, each shared page in equal parts for those that share it
+	idleProcesses = "idle.processes"  // how many of the host's processes have this memory
+	idleDisk      = "idle.disk_bytes" // space of its own files
 )
 
 // idleTold is the share of one CPU from which the cost of doing nothing is a warning.
@@ -127,6 +128,7 @@ const idleTold = 0.05
 
 func idleFindings(_ *finder, r *Result) []Finding {
 	var out []Finding
+	nothing := map[string]int{} // the finding of those of which nothing is known, by the reason
 	for i := range r.Targets {
 		t := &r.Targets[i]
 		if t.IsMount() {
@@ -145,20 +147,43 @@ func idleFindings(_ *finder, r *Result) []Finding {
 		if known {
 			parts = append(parts, percent(cpu)+" of one CPU while it does nothing")
 		}
+		in := ""
+		switch n := bytes(idleProcesses); {
+		case n == 1:
+			in = " in 1 process"
+		case n > 1:
+			in = fmt.Sprintf(" in %d processes", n)
+		}
 		if rss, pss := bytes(idleRSS), bytes(idlePSS); pss > 0 {
-			parts = append(parts, fmt.Sprintf("%d MiB of memory, or %d MiB with what it shares in equal parts", rss>>20,
-				pss>>20))
+			parts = append(parts, fmt.Sprintf("%d MiB of memory%s, or %d MiB with what it shares in equal parts",
+				rss>>20, in, pss>>20))
 		} else if rss > 0 {
-			parts = append(parts, fmt.Sprintf("%d MiB of memory", rss>>20))
+			parts = append(parts, fmt.Sprintf("%d MiB of memory%s", rss>>20, in))
 		}
 		if disk := bytes(idleDisk); disk >= 1<<20 {
 			parts = append(parts, fmt.Sprintf("%d MiB of disk space for its own files", disk>>20))
 		}
+		why, unknown := strings.CutPrefix(t.Outside.Extra[idleCPU], record.NotMeasured)
 		if len(parts) == 0 {
+			if !unknown {
+				continue
+			}
+			at, told := nothing[why]
+			if !told {
+				at, nothing[why] = len(out), len(out)
+				out = append(out, Finding{Remedy: "look on the machine that runs it, such as with `top`"})
+			}
+			f := &out[at]
+			f.Targets = append(f.Targets, t.Name)
+			f.Text = fmt.Sprintf("what the host spends on %s while nothing is asked of it is not known: %s",
+				few(f.Targets), why)
 			continue
 		}
 		f := Finding{Targets: []string{t.Name},
 			Text: fmt.Sprintf("%s costs the host %s", t.Name, strings.Join(parts, ", and "))}
+		if unknown {
+			f.Text += "; what it takes of the processors is not known: " + why
+		}
 		f.Remedy = "stop the environment when you do not use it"
 		if known && cpu >= idleTold {
 			f.Severity = Attend

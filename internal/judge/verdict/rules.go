@@ -125,8 +125,8 @@ func Rules() []Rule {
 		{Code: "settings-differ", Severity: Info, Doc: "settings that differ and may explain a ratio that is DIFFERENT",
 			Needs: "the facts of both sides", find: settingFindings},
 		{Code: "idle-cost", Severity: Info, Doc: "what an idle environment costs the host",
-			Needs: "the facts idle.cpu, idle.rss_bytes, idle.pss_bytes and idle.disk_bytes, which --idle-cost measures",
-			find:  idleFindings},
+			Needs: "the facts idle.cpu, idle.rss_bytes, idle.pss_bytes, idle.processes and idle.disk_bytes, which " +
+				"--idle-cost measures", find: idleFindings},
 		{Code: "energy-for-work", Severity: Info, Doc: "what a unit of work costs in energy",
 			Needs: "the metric energy_per_unit, which --energy measures", find: energyFindings},
 		{Code: "energy-unmeasurable", Severity: Info, Doc: "energy was asked for and is not known",

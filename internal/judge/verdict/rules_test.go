@@ -181,9 +181,10 @@ var ruleScenes = map[string]struct {
 	"idle-cost": {
 		two(on("cpu.prime")).envs(inVM(func(re *record.Environment) {
 			re.Outside.Extra[idleCPU], re.Outside.Extra[idleRSS] = "0.031", "432013312"
+			re.Outside.Extra[idleProcesses] = "3"
 		})),
 		two(on("cpu.prime")).envs(inVM(func(re *record.Environment) { re.Outside.Extra[idleCPU] = "unknown" })),
-		[]string{"3.1 % of one CPU", "412 MiB"}},
+		[]string{"3.1 % of one CPU", "412 MiB of memory in 3 processes"}},
 	"energy-for-work": {
 		two(on("cpu.prime")).trials(spending(func(t *record.Trial) float64 {
 			return map[string]float64{"host": 0.01, "vm": 0.0131}[t.Target] * (1 + 0.01*float64(t.Block%3))
@@ -338,6 +339,31 @@ func TestMountsOfWhatDidNotOpen(t *testing.T) {
 	f := finding(r, "target-failed")
 	if f == nil || len(r.Findings) != 1 || !slices.Equal(f.Targets, []string{"vm", "vm:a", "vm:b"}) {
 		t.Errorf("%+v", r.Findings)
+	}
+}
+
+// What an environment costs while it does nothing is said as far as it is known, and once for all of which nothing is.
+func TestIdleCostThatIsNotKnown(t *testing.T) {
+	target := func(name string, facts ...string) Target {
+		extra := map[string]string{}
+		for i := 0; i < len(facts); i += 2 {
+			extra[facts[i]] = facts[i+1]
+		}
+		return Target{Name: name, Outside: record.Facts{Extra: extra}}
+	}
+	no := record.NotMeasured + "nobody knows"
+	found := idleFindings(nil, &Result{Targets: []Target{target("host"), target("a", idleCPU, no),
+		target("b", idleCPU, no, idleRSS, "2097152", idleProcesses, "1"), target("c", idleCPU, no),
+		target("d", idleCPU, record.NotMeasured+"other")}})
+	var got []string
+	for _, f := range found {
+		got = append(got, f.Text)
+	}
+	want := []string{"what the host spends on a, c while nothing is asked of it is not known: nobody knows",
+		"b costs the host 2 MiB of memory in 1 process; what it takes of the processors is not known: nobody knows",
+		"what the host spends on d while nothing is asked of it is not known: other"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", got)
 	}
 }
 

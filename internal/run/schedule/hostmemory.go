@@ -8,38 +8,57 @@ import (
 	"tare/internal/sys/proc"
 )
 
+// hostFamily lists the processes of this machine that are there for an environment all the time: its own, which must be
+// there, and others that may end: those that serve it, or what its agent has started.
+func hostFamily(opened env.Env) (own, others []int, err error) {
+	if o, ok := opened.(env.HostProcesses); ok {
+		if own = o.Processes(); len(own) == 0 {
+			return nil, nil, errHostUnknown
+		}
+		if s, ok := opened.(env.HostServers); ok {
+			others = s.Servers()
+		}
+		return own, others, nil
+	}
+	a, ok := opened.(env.HostAgent)
+	if !ok {
+		return nil, nil, errHostUnknown
+	}
+	pid := a.AgentProcess()
+	if pid == 0 {
+		return nil, nil, errors.New("its processes are not known on this machine")
+	}
+	return []int{pid}, proc.Family(pid)[1:], nil
+}
+
 // hostMemory reads the memory of all processes that an environment has on this machine: its own and those that serve
 // it, or its agent with what that has started. It is nil if these are not known.
 func hostMemory(opened env.Env) func() (record.Memory, error) {
-	if own, ok := opened.(env.HostProcesses); ok {
-		return func() (record.Memory, error) {
-			var servers []int
-			if s, ok := opened.(env.HostServers); ok {
-				servers = s.Servers()
-			}
-			return memoryOf(own.Processes(), servers)
-		}
+	_, own := opened.(env.HostProcesses)
+	if _, alone := opened.(env.HostAgent); !own && !alone {
+		return nil
 	}
-	if a, ok := opened.(env.HostAgent); ok {
-		return func() (record.Memory, error) {
-			pid := a.AgentProcess()
-			if pid == 0 {
-				return record.Memory{}, errors.New("its processes are not known on this machine")
-			}
-			return memoryOf([]int{pid}, proc.Family(pid)[1:])
+	return func() (record.Memory, error) {
+		own, others, err := hostFamily(opened)
+		if err != nil {
+			return record.Memory{}, err
 		}
+		m, _, err := memoryOf(own, others)
+		return m, err
 	}
-	return nil
 }
 
 // memoryOf adds up the memory of processes that must be there, and of others that may have ended or be threads of the
-// kernel, which have none. What is proportional is known only if it is of all of them.
-func memoryOf(own, others []int) (m record.Memory, err error) {
+// kernel, which have none, and counts those that have some. What is proportional is known only if it is of all of them.
+func memoryOf(own, others []int) (m record.Memory, processes int, err error) {
 	known := true
 	add := func(pid int) error {
 		resident, proportional, err := proc.Memory(pid)
 		if err != nil {
 			return err
+		}
+		if resident > 0 {
+			processes++
 		}
 		known = known && (proportional > 0 || resident == 0)
 		m.Resident, m.Proportional = m.Resident+resident, m.Proportional+proportional
@@ -47,7 +66,7 @@ func memoryOf(own, others []int) (m record.Memory, err error) {
 	}
 	for _, pid := range own {
 		if err := add(pid); err != nil {
-			return record.Memory{}, err
+			return record.Memory{}, 0, err
 		}
 	}
 	for _, pid := range others {
@@ -56,5 +75,5 @@ func memoryOf(own, others []int) (m record.Memory, err error) {
 	if !known {
 		m.Proportional = 0
 	}
-	return m, nil
+	return m, processes, nil
 }

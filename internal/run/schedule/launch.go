@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"time"
 
 	"tare/internal/lab/deploy"
@@ -194,10 +195,11 @@ func standing(ctx context.Context, opened env.Env, dir string) map[string]string
 			state[name] = unit.Format(float64(bytes), "B")
 		}
 	}
-	if read := hostMemory(opened); read != nil {
-		if m, err := read(); err == nil {
+	if own, others, err := hostFamily(opened); err == nil {
+		if m, processes, err := memoryOf(own, others); err == nil {
 			note(launch.Memory, m.Resident)
 			note(launch.Shared, m.Proportional)
+			state[launch.Processes] = strconv.Itoa(processes)
 		}
 	}
 	note(launch.Disk, hostDisk(ctx, opened, dir))

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,12 +35,6 @@ type Drivers struct {
 	// Peer tells whether work in an environment is to reach this machine's loopback; nil: none is.
 	Peer func(environment string) bool
 }
-
-// idleLook is how long an environment is watched doing nothing, after it has settled.
-const (
-	idleSettle = 2 * time.Second
-	idleLook   = 3 * time.Second
-)
 
 const (
 	defaultOpenDeadline = 3 * time.Minute
@@ -147,64 +140,6 @@ func pictures(d *record.DiskMap) []record.DiskMap {
 		return nil
 	}
 	return []record.DiskMap{*d}
-}
-
-// idle watches what an environment costs the host while nothing is asked of it. Where nothing of it runs when its agent
-// waits, that is memory and disk space alone.
-func idle(ctx context.Context, opened env.Env, dir string, facts *record.Facts) {
-	extra := map[string]string{}
-	if s, ok := opened.(env.HostProcesses); ok {
-		if share, ok := idleCPU(ctx, s); ok {
-			extra["idle.cpu"] = fmt.Sprintf("%.4f", share)
-		}
-	}
-	if read := hostMemory(opened); read != nil {
-		if m, err := read(); err == nil {
-			extra["idle.rss_bytes"] = fmt.Sprint(m.Resident)
-			if m.Proportional > 0 {
-				extra["idle.pss_bytes"] = fmt.Sprint(m.Proportional)
-			}
-		}
-	}
-	if n := hostDisk(ctx, opened, dir); n > 0 {
-		extra["idle.disk_bytes"] = fmt.Sprint(n)
-	}
-	if ctx.Err() != nil {
-		return
-	}
-	if facts.Extra == nil {
-		facts.Extra = map[string]string{}
-	}
-	maps.Copy(facts.Extra, extra)
-}
-
-// idleCPU is the share of one CPU that an environment takes while nothing is asked of it.
-func idleCPU(ctx context.Context, s env.HostProcesses) (share float64, ok bool) {
-	used := func() (cpu time.Duration, err error) {
-		for _, pid := range s.Processes() {
-			c, _, err := proc.Usage(pid)
-			if err != nil {
-				return 0, err
-			}
-			cpu += c
-		}
-		return cpu, nil
-	}
-	pause := func(d time.Duration) {
-		select {
-		case <-time.After(d):
-		case <-ctx.Done():
-		}
-	}
-	pause(idleSettle)
-	began := time.Now()
-	before, err := used()
-	pause(idleLook)
-	after, err2 := used()
-	if err != nil || err2 != nil || ctx.Err() != nil {
-		return 0, false
-	}
-	return (after - before).Seconds() / time.Since(began).Seconds(), true
 }
 
 // mount has the agent put in place what the driver could not, and asks it what its kernel shows of each mount. An error

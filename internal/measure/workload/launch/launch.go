@@ -28,11 +28,13 @@ const (
 )
 
 // The states of a launch once it is ready, where the driver knows them: the memory of the environment's processes on
-// the controller's machine, resident and with shared pages in parts, and what its own files take there.
+// the controller's machine, resident and with shared pages in parts, how many these are, and what its own files take
+// there.
 const (
-	Memory = "host_memory"
-	Shared = "host_memory_proportional"
-	Disk   = "host_disk"
+	Memory    = "host_memory"
+	Shared    = "host_memory_proportional"
+	Processes = "host_processes"
+	Disk      = "host_disk"
 )
 
 // The parameters: the user's own probe, how long it may fail, and whether the host's page cache is dropped before.
@@ -68,11 +70,10 @@ func Kinds() []workload.Kind {
 		Doc: workload.Doc("Makes another environment like the target, uses it once, and removes it: what it costs to " +
 			"have one. The target itself stays open meanwhile. Images, kernels and states that the driver keeps are " +
 			"there from the warm-up on. Settings count, mounts do not: they are measured in the target. The " +
-			"states host_memory, host_memory_proportional and host_disk are what it takes of the controller's " +
-			"machine " +
-			"once it is ready, where the driver knows that: the resident memory of its processes, the same with each " +
-			"shared page in equal parts for those that share it, and the space of its own files without images that " +
-			"others share."),
+			"states host_memory, host_memory_proportional, host_processes and host_disk are what it takes of the " +
+			"controller's machine once it is ready, where the driver knows that: the resident memory of its " +
+			"processes, the same with each shared page in equal parts for those that share it, how many processes " +
+			"these are, and the space of its own files without images that others share."),
 		Params: []workload.Param{
 			{Name: ProbeParam, Type: workload.Text, Doc: workload.Doc("a command line of the environment that must " +
 				"succeed before it counts as ready, such as one that asks for a page. It is started again while it " +
