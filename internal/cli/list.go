@@ -200,11 +200,14 @@ func describeDriver(w io.Writer, d env.Info) {
 }
 
 func printSetting(w io.Writer, s env.Setting) {
-	def := ""
+	def, try := "", ""
 	if s.Default != "" {
 		def = " [" + s.Default + "]"
 	}
-	fmt.Fprintf(w, "    %-14s %s%s\n", s.Name, s.Doc, def)
+	if len(s.Try) > 0 {
+		try = " (tare sweep tries " + strings.Join(s.Try, ", ") + ")"
+	}
+	fmt.Fprintf(w, "    %-14s %s%s%s\n", s.Name, s.Doc, def, try)
 }
 
 func (cmd *listCommand) listWorkloads(name string) error {
@@ -267,9 +270,10 @@ func describeKind(w io.Writer, k *workload.Kind) {
 // listJSON prints all tables. The manual's reference sections are made from it.
 func (cmd *listCommand) listJSON() error {
 	type setting struct {
-		Name    string `json:"name"`
-		Default string `json:"default,omitempty"`
-		Doc     string `json:"doc"`
+		Name    string   `json:"name"`
+		Default string   `json:"default,omitempty"`
+		Doc     string   `json:"doc"`
+		Try     []string `json:"try,omitempty"` // by tare sweep
 	}
 	type environment struct {
 		Name     string    `json:"name"`
@@ -312,7 +316,7 @@ func (cmd *listCommand) listJSON() error {
 	for _, d := range cmd.drivers.All() {
 		e := environment{Name: d.Name, Doc: d.Doc, Argument: d.ArgDoc, Required: d.ArgNeeds, Settings: []setting{}}
 		for _, s := range d.Settings {
-			e.Settings = append(e.Settings, setting{s.Name, s.Default, s.Doc})
+			e.Settings = append(e.Settings, setting{s.Name, s.Default, s.Doc, s.Try})
 		}
 		for _, m := range d.Mounts {
 			e.Mounts = append(e.Mounts, m.Name)
@@ -324,7 +328,7 @@ func (cmd *listCommand) listJSON() error {
 		j := mount{Name: m.Name, Doc: m.Doc, Drivers: drivers[m.Name], Argument: m.ArgDoc, Shared: m.Shared,
 			Sync: m.Sync, Settings: []setting{}}
 		for _, s := range m.Settings {
-			j.Settings = append(j.Settings, setting{s.Name, s.Default, s.Doc})
+			j.Settings = append(j.Settings, setting{s.Name, s.Default, s.Doc, s.Try})
 		}
 		l.Mounts = append(l.Mounts, j)
 	}

@@ -40,10 +40,11 @@ func (cmd *sweepCommand) command() *cobra.Command {
 what they change, with one error rate for all of them.
 
 Of more than five candidates, those that differ most after five blocks get the rest of the time; the error rate still
-holds for all of them.
+holds for all of them. With --blocks of ten or fewer all get all blocks.
 
 With -m the settings of that mount are tried, in one environment, else those of the environment. Settings that cannot
-move the workload are left out: a network card for work on files, for instance. --try has other settings and values.
+move the workload are left out: a network card for work on files, for instance. "tare list environments NAME" and "tare
+list mounts NAME" show which values are tried; --try has others in their place.
 
     tare sweep -e 'vm=qemu?cache=writethrough' -w fs.randwrite:fsync=each,size=16MiB
     tare sweep -e vm=qemu -m 'vm:share=9p?msize=4096' -w fs.seqread:size=16MiB
