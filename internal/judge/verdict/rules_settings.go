@@ -76,6 +76,8 @@ func explaining() []setting {
 			"a flush that is ignored costs nothing, and makes nothing durable"},
 		{"I/O of the disk", []string{onFiles, onDatabase}, diskSetting("aio"),
 			"threads cost more per request than the kernel's own queues"},
+		{"I/O thread of the disk", []string{onFiles, onDatabase}, diskSetting("iothread"),
+			"with one of its own the disk does not wait for what else the hypervisor does"},
 		{"disk format", []string{onFiles, onDatabase}, either(diskFact("disk.format"), diskSetting("format")),
 			"an image has its own block map to read and write"},
 		{"bus of the disk", []string{onFiles, onDatabase}, diskSetting("bus"),

@@ -126,6 +126,7 @@ type drive struct {
 	cache            cacheMode
 	aio              string
 	discard          string // "ignore" or "unmap"
+	iothread         bool   // a thread of its own serves it
 }
 
 // arguments returns the options for a drive on a bus, "pci" or "device". The file name is in JSON, where commas have no
@@ -145,9 +146,14 @@ func (d drive) arguments(bus string) []string {
 	}
 	// The guest must see write errors. By default QEMU stops the machine if the host's disk is full, and the machine
 	// then does not answer any more.
-	return []string{"-blockdev", string(b), "-device",
-		fmt.Sprintf("virtio-blk-%s,id=%s,drive=%s,serial=%s,werror=report,rerror=report,write-cache=%s", bus, d.id,
-			d.id, d.serial, onOff(d.cache.write))}
+	device := fmt.Sprintf("virtio-blk-%s,id=%s,drive=%s,serial=%s,werror=report,rerror=report,write-cache=%s", bus,
+		d.id, d.id, d.serial, onOff(d.cache.write))
+	if !d.iothread {
+		return []string{"-blockdev", string(b), "-device", device}
+	}
+	thread := d.id + "-io" // QEMU names the thread "IO " and this
+	return []string{"-blockdev", string(b), "-object", "iothread,id=" + thread, "-device",
+		device + ",iothread=" + thread}
 }
 
 // mib formats a number of bytes, rounded down to whole MiB.

@@ -115,7 +115,7 @@ func (c *config) checkScratch(s *env.Spec) error {
 // scratch is the scratch disk in QEMU's command line.
 func (c *config) scratch(path string) drive {
 	return drive{id: scratchID, serial: scratchSerial, path: path, shape: c.image, cache: c.cache, aio: c.aio,
-		discard: c.discard}
+		discard: c.discard, iothread: c.iothread}
 }
 
 // mountOptions adds the mount options that the image needs in the guest.

@@ -35,7 +35,8 @@ func networkSettings() []env.Setting {
 			Check: env.OneOf(netUser, netTap, netBridge, netMacvtap), Try: []string{netUser, netTap, netBridge},
 			Moves: env.MovesNetwork},
 		{Name: "vhost", Default: "off", Doc: "On lets the host's kernel move the packets between the guest and a tap " +
-			"or macvtap, instead of QEMU; needs nic=virtio and /dev/vhost-net.", Check: env.OneOf("on", "off")},
+			"or macvtap, instead of QEMU; needs nic=virtio and /dev/vhost-net.", Check: env.OneOf("on", "off"),
+			Try: []string{"on", "off"}, Moves: env.MovesNetwork},
 	}
 }
 

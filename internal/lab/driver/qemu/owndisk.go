@@ -31,6 +31,12 @@ func ownKinds() []env.MountKind {
 	for _, f := range fileSystems() {
 		fsNames = append(fsNames, f.name)
 	}
+	image := imageSettings()
+	for i := range image {
+		if image[i].Name == settingDiscard { // the scratch disk is mounted without discards
+			image[i].Try = []string{"ignore", "unmap"}
+		}
+	}
 	return []env.MountKind{
 		{
 			Name: kindTmpfs, Doc: "The guest's memory (tmpfs): nothing is stored, and fsync does nothing.",
@@ -49,14 +55,16 @@ func ownKinds() []env.MountKind {
 				{Name: "fs", Default: "ext4", Doc: "The file system: ext4, xfs or btrfs.",
 					Check: env.OneOf(fsNames...)},
 				{Name: "cache", Default: "writeback", Doc: "The disk's cache on the host: none, writeback, " +
-					"writethrough, directsync or unsafe, which ignores flushes.", Check: env.OneOf(cacheNames()...)},
+					"writethrough, directsync or unsafe, which ignores flushes.", Check: env.OneOf(cacheNames()...),
+					Try: []string{"writeback", "none", "writethrough", "directsync"}},
 				{Name: "aio", Default: "threads",
 					Doc: "How QEMU reads and writes it: threads, native or io_uring; native needs cache=none or " +
-						"directsync.", Check: env.OneOf("threads", "native", "io_uring")},
+						"directsync.", Check: env.OneOf("threads", "native", "io_uring"),
+					Try: []string{"threads", "native", "io_uring"}},
 				{Name: "options", Default: "",
 					Doc:   "Mount options in the guest, with commas between: noatime,commit=30.",
 					Check: env.CheckMountOptions},
-			}, imageSettings()...),
+			}, image...),
 		},
 	}
 }

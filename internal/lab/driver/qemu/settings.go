@@ -61,6 +61,9 @@ type config struct {
 	drivers []string // additional kernel modules; not a setting
 	root    rootImage
 	tcg     string            // tcgAuto, "multi", "single"
+
+	iothread bool // of the scratch disk
+
 	shown   map[string]string // all settings as text, with defaults
 }
 
@@ -92,6 +95,9 @@ func settings() []env.Setting {
 			Doc: "How QEMU reads and writes the disk: threads, native or io_uring; native needs cache=none or " +
 				"directsync.", Check: env.OneOf("threads", "native", "io_uring"),
 			Try: []string{"threads", "native", "io_uring"}, Moves: env.MovesFiles},
+		{Name: "iothread", Default: "off",
+			Doc: "On gives the scratch disk a thread of QEMU's of its own; off serves it in the thread that does all " +
+				"else.", Check: env.OneOf("on", "off"), Try: []string{"on", "off"}, Moves: env.MovesFiles},
 	}, networkSettings(), []env.Setting{
 		{Name: "cpu", Default: "auto",
 			Doc: "QEMU's CPU model, such as Skylake-Client; auto is host when virtualised, max or cortex-a72 when " +
@@ -126,6 +132,7 @@ func parse(s *env.Spec) (config, error) {
 	c.machine = get("machine", c.machines[0])
 	c.kernel = get("kernel", "auto")
 	c.aio = get("aio", "threads")
+	c.iothread = get("iothread", "off") == "on"
 	c.nic, c.net = get("nic", nicOf(*s)), get("net", netUser)
 	c.vhost = get("vhost", "off") == "on"
 	c.cpu = strings.TrimPrefix(get("cpu", "auto"), "auto")
@@ -176,6 +183,8 @@ func (c *config) consistent() error {
 		return errors.New("vhost=on needs net=tap, net=bridge or net=macvtap: QEMU itself is the user-mode network")
 	case c.vhost && c.nic != "virtio":
 		return fmt.Errorf("vhost=on is for nic=virtio, not for nic=%s, which QEMU emulates", c.nic)
+	case c.iothread && c.disk == 0:
+		return errors.New("disk=none and iothread=on contradict each other; give the disk a size")
 	case c.cpu == "host" && c.accel == "tcg":
 		return errors.New("cpu=host needs the host's own CPU, but accel=tcg emulates one; use cpu=max")
 	}

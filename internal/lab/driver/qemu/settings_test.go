@@ -52,6 +52,7 @@ func TestImpossibleSettingsAreRefusedWithWhatToDo(t *testing.T) {
 		{[]string{"vhost", "on", "nic", "virtio", "net", "user"}, "vhost=on needs net=tap"},
 		{[]string{"vhost", "on", "nic", "e1000", "net", "tap"}, "vhost=on is for nic=virtio"},
 		{[]string{"aio", "native"}, "cache=none"},
+		{[]string{"disk", "none", "iothread", "on"}, "give the disk a size"},
 		{[]string{"accel", "tcg", "cpu", "host"}, "cpu=max"},
 		{[]string{"cpus", "0"}, "1 to 255"},
 		{[]string{"cpus", "two"}, "1 to 255"},
@@ -126,6 +127,23 @@ func TestCacheModesMeanWhatQEMUSays(t *testing.T) {
 		}); wc != want.writeback {
 			t.Errorf("%s: the guest sees a write cache: %v", mode, wc)
 		}
+	}
+}
+
+// The thread of a disk is there before the disk that it serves.
+func TestScratchDiskHasAThread(t *testing.T) {
+	s := spec("iothread", "on")
+	c, err := parse(&s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := c.arguments("tcg", files{disk: "scratch"})
+	thread := slices.Index(args, "iothread,id=scratch-io")
+	disk := slices.IndexFunc(args, func(a string) bool {
+		return strings.HasPrefix(a, "virtio-blk-pci,id=scratch,") && strings.HasSuffix(a, ",iothread=scratch-io")
+	})
+	if thread < 1 || args[thread-1] != "-object" || disk < thread {
+		t.Errorf("%q", args)
 	}
 }
 
