@@ -20,8 +20,8 @@ func init() { systemKinds = append(systemKinds, kind("t.naps", behaviour{measure
 // nap is how long a unit of naps computes, and then sleeps.
 const nap = 10 * time.Millisecond
 
-// naps computes and sleeps in turn, and notes what it had of both by clocks of its own: the CPU clock of its thread, and
-// the wall around each sleep.
+// naps computes and sleeps in turn, and notes what it had of both by clocks of its own: the CPU clock of its thread,
+// and the wall around each sleep.
 func naps(_ context.Context, b *workload.Bench) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

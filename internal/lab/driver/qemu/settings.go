@@ -60,11 +60,11 @@ type config struct {
 	sandbox bool
 	drivers []string // additional kernel modules; not a setting
 	root    rootImage
-	tcg     string            // tcgAuto, "multi", "single"
+	tcg     string // tcgAuto, "multi", "single"
 
 	iothread bool // of the scratch disk
 
-	shown   map[string]string // all settings as text, with defaults
+	shown map[string]string // all settings as text, with defaults
 }
 
 func settings() []env.Setting {
