@@ -91,7 +91,7 @@ func TestDensityRefused(t *testing.T) {
 			"it"},
 		{[]string{"-e", "host", "-w", "cpu.prime", "--max", "1"},
 			"--max 1: expected the greatest number of copies, from 2 " +
-			"to 256"},
+				"to 256"},
 		{[]string{"-e", "host", "-w", "cpu.prime", "--floor", "1.5"}, "expected a share above 0 and at most 1"},
 		{[]string{"-e", "host", "-w", "cpu.prime", "--floor", "0"}, "expected a share above 0 and at most 1"},
 		{[]string{"-e", "host", "-w", "cpu.prime", "--floor", "150%"}, "expected a share above 0 and at most 1"},

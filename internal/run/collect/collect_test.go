@@ -328,11 +328,11 @@ func TestCollectKeepsWhatItCannotRead(t *testing.T) {
 func TestCollectOfTheSameNameLosesNothing(t *testing.T) {
 	in, dir := t.TempDir(), filepath.Join(t.TempDir(), "fleet")
 	path := hostBundle(t, in, 1, 3, 1, nil)
-	a, err := Add(t.Context(), dir, []string{path}, options(t))
-	if err != nil {
+	if _, err := Add(t.Context(), dir, []string{path}, options(t)); err != nil {
 		t.Fatal(err)
 	}
-	if a, err = Load(t.Context(), dir, options(t)); err != nil {
+	a, err := Load(t.Context(), dir, options(t))
+	if err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(dir, a.Hosts[0].File)
