@@ -24,7 +24,7 @@ func TestSettings(t *testing.T) {
 		Outside: record.Facts{
 			Settings: map[string]string{"accel": "kvm", "cpu": "host", "paravirt": "kvm", "machine": "q35",
 				"nic": "virtio", "net": "tap", "vhost": "off",
-				"cache": "none", "aio": "native", "format": "raw", "bus": "virtio",
+				"cache": "none", "aio": "native", "iothread": "on", "format": "raw", "bus": "virtio",
 				"controller": "ahci", "hostiocache": "off", "ignore_flush": "default"},
 			Extra: map[string]string{
 				"qemu.version": "7.2.22", "virtualbox.version": "7.2.22_Debianr1", "virtualbox.engine": "IEM",

@@ -283,6 +283,9 @@ func (b *boot) deadline(accel string, trial bool) time.Duration {
 
 // once boots once. On failure the evidence is set and nothing runs.
 func (b *boot) once(ctx context.Context, accel string, trial bool) (*vm, error) {
+	if err := b.config.checkThread(accel); err != nil {
+		return nil, &unpreparedError{err}
+	}
 	if err := b.prepare(ctx); err != nil {
 		return nil, &unpreparedError{err}
 	}

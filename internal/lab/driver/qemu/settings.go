@@ -188,6 +188,15 @@ func (c *config) consistent() error {
 	case c.cpu == "host" && c.accel == "tcg":
 		return errors.New("cpu=host needs the host's own CPU, but accel=tcg emulates one; use cpu=max")
 	}
+	return c.checkThread(c.accel)
+}
+
+// checkThread rejects a disk's own thread where nothing wakes it: a virtio device of a machine without PCI needs KVM's
+// event descriptors for that.
+func (c *config) checkThread(accel string) error {
+	if c.iothread && c.machine == "microvm" && accel == "tcg" {
+		return errors.New("iothread=on with machine=microvm needs a CPU that is not emulated; use machine=q35")
+	}
 	return nil
 }
 

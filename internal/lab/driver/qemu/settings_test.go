@@ -53,6 +53,7 @@ func TestImpossibleSettingsAreRefusedWithWhatToDo(t *testing.T) {
 		{[]string{"vhost", "on", "nic", "e1000", "net", "tap"}, "vhost=on is for nic=virtio"},
 		{[]string{"aio", "native"}, "cache=none"},
 		{[]string{"disk", "none", "iothread", "on"}, "give the disk a size"},
+		{[]string{"arch", "x86_64", "accel", "tcg", "machine", "microvm", "iothread", "on"}, "use machine=q35"},
 		{[]string{"accel", "tcg", "cpu", "host"}, "cpu=max"},
 		{[]string{"cpus", "0"}, "1 to 255"},
 		{[]string{"cpus", "two"}, "1 to 255"},
