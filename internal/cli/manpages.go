@@ -64,7 +64,8 @@ var exitCodes = []struct {
 	{exitUsage, "The command line or the plan is wrong; nothing was started."},
 	{exitGate, "A condition of --fail-if or --fail-on holds, or the machine of tare qualify fails."},
 	{exitInconclusive, "With --strict: a cell is inconclusive, withheld or failed, or a condition cannot be decided. " +
-		"Of tare qualify: it cannot be told."},
+		"tare qualify: it cannot tell."},
+	{exitSkipped, "tare gallery: the site was built without the bundles that were named as skipped."},
 }
 
 // manPage writes one page in the man macros that every roff knows. It bears no date: the same program writes the same
