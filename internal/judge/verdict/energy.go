@@ -57,8 +57,8 @@ func energyFindings(e *finder, r *Result) []Finding {
 			return cmp.Compare(math.Abs(math.Log(b.Ratio.Center)), math.Abs(math.Log(a.Ratio.Center)))
 		})
 		f := Finding{Targets: []string{r.Targets[i].Name},
-			Remedy: "the figure is of the whole machine, with what it takes while it does nothing and for other " +
-				"programs: compare ratios, and stop other programs"}
+			Remedy: "the figure is of the whole machine, idle power and other programs included: compare ratios, and " +
+				"stop other programs"}
 		var texts []string
 		for _, c := range cells {
 			addWorkload(&f, c.Workload)

@@ -101,7 +101,8 @@ func settings() []env.Setting {
 				"if a guest really boots with it.", Check: env.OneOf("auto", typeKVM, typeQEMU)},
 		{Name: "machine", Default: "q35 (x86_64), virt (arm64)",
 			Doc: "The domain's machine: q35 or pc for x86_64, virt for arm64.", Check: env.OneOf("q35", "pc", "virt")},
-		{Name: settingFirmware, Default: "bios", Doc: "bios, or efi, which needs an OVMF (apt-get install ovmf).",
+		{Name: settingFirmware, Default: "bios", Doc: "The domain's firmware: bios, or efi, which needs an OVMF (" +
+			"apt-get install ovmf).",
 			Check: env.OneOf("bios", "efi")},
 		{Name: settingIO, Default: "threads", Doc: "How QEMU reads and writes the disk: threads, native or io_uring; " +
 			"native needs cache=none or directsync.", Check: env.OneOf("threads", "native", "io_uring")},

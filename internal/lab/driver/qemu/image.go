@@ -30,8 +30,8 @@ func imageSettings() []env.Setting {
 			"monolithicSparse, monolithicFlat, streamOptimized (read only) or rawdisk (refers to device=) (vmdk), " +
 			"dynamic or fixed (vhd, vhdx); the first is the default.", Check: or(env.OneOf(vdisk.Subformats("")...))},
 		{Name: vdisk.SettingState, Default: vdisk.Fresh,
-			Doc: "fresh, aged (all blocks first written in a fixed random order, and the file laid out with gaps on " +
-				"the host), or compacted (aged, then compacted by VBoxManage if it is installed and the format is " +
+			Doc: "State of the image: fresh, aged (all blocks first written in a fixed random order, and the file " +
+				"laid out with gaps on the host), or compacted (aged, then compacted by VBoxManage if it is installed and the format is " +
 				"vdi, else converted by qemu-img).", Check: env.OneOf(vdisk.States()...)},
 		{Name: vdisk.SettingPreallocation, Default: "",
 			Doc: "Preallocation on the host: off, metadata (qcow2), falloc (reserved) or full (written); the " +
@@ -40,7 +40,7 @@ func imageSettings() []env.Setting {
 			Doc:   "Size of qcow2's clusters, a power of two from 512 to 2MiB; qemu-img's default is 64KiB.",
 			Check: or(vdisk.CheckCluster)},
 		{Name: vdisk.SettingExtendedL2, Default: "off",
-			Doc:   "on divides qcow2's clusters into 32 parts that are allocated separately.",
+			Doc:   "Whether qcow2's clusters are divided into 32 parts that are allocated separately: on or off.",
 			Check: env.OneOf("on", "off")},
 		{Name: vdisk.SettingDevice, Default: "", Doc: "A block device instead of a file: loop, which tare makes " +
 			"for a file of its own, or the path of a device that is OVERWRITTEN; repeat it in destroy=."},

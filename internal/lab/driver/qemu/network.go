@@ -34,9 +34,9 @@ func networkSettings() []env.Setting {
 			"on a veth pair. All but user need Linux and root.",
 			Check: env.OneOf(netUser, netTap, netBridge, netMacvtap), Try: []string{netUser, netTap, netBridge},
 			Moves: env.MovesNetwork},
-		{Name: "vhost", Default: "off", Doc: "On lets the host's kernel move the packets between the guest and a tap " +
-			"or macvtap, instead of QEMU; needs nic=virtio and /dev/vhost-net.", Check: env.OneOf("on", "off"),
-			Try: []string{"on", "off"}, Moves: env.MovesNetwork},
+		{Name: "vhost", Default: "off", Doc: "Whether the host's kernel moves the packets between the guest and a " +
+			"tap or macvtap, instead of QEMU: on or off; on needs nic=virtio and /dev/vhost-net.",
+			Check: env.OneOf("on", "off"), Try: []string{"on", "off"}, Moves: env.MovesNetwork},
 	}
 }
 

@@ -34,8 +34,8 @@ func matrixKind() workload.Kind {
 			{Name: "bs", Type: workload.Size, Default: "64KiB", Min: minRecord, Max: maxRecord,
 				Doc: workload.Doc("record size (iozone -r)")},
 			{Name: "ops", Type: workload.Text, Default: "all",
-				Doc: workload.Doc("operations: all, or some of write rewrite read reread randread randwrite bkwdread " +
-					"recrewrite strideread fwrite frewrite fread freread, separated by blanks or +")},
+				Doc: workload.Doc("which operations: all, or some of write rewrite read reread randread randwrite " +
+					"bkwdread recrewrite strideread fwrite frewrite fread freread, separated by blanks or +")},
 			{Name: "direct", Type: workload.Bool, Default: "no",
 				Doc: workload.Doc("bypass the page cache (iozone -I); if the file system cannot do that, the trial " +
 					"fails; stdio is left out")},

@@ -73,7 +73,7 @@ func (c cost) metrics() []unit.Metric {
 		{Name: "client_cpu_" + c.metric, Unit: c.unit, Better: unit.Lower,
 			Doc: workload.Doc("CPU time of the client process per " + c.per + ", including time in the kernel")},
 		{Name: "peer_cpu_" + c.metric, Unit: c.unit, Better: unit.Lower,
-			Doc: workload.Doc("CPU time of the peer process on the controller's machine per " + c.per)},
+			Doc: workload.Doc("CPU time of the peer process at the other end per " + c.per)},
 		{Name: "host_cpu_" + c.metric, Unit: c.unit, Better: unit.Lower,
 			Doc: workload.Doc("CPU time on the controller's machine of the environment's own processes, such as " +
 				"QEMU with its " +
@@ -180,8 +180,8 @@ func underLoad() workload.Kind {
 			"another port of that machine, which accepts or refuses it."),
 		Params: []workload.Param{
 			{Name: "direction", Type: workload.Choice, Default: "up", Choices: []string{"up", "down", "both"},
-				Doc: workload.Doc("of the streams: up: the environment sends; down: it receives; both: it does both " +
-					"at once")},
+				Doc: workload.Doc("direction of the streams; up: the environment sends; down: it receives; both: it " +
+					"does both at once")},
 			{Name: "streams", Type: workload.Int, Default: "1", Min: 1, Max: maxStreams,
 				Doc: workload.Doc("streams at the same time, in each direction")},
 			{Name: "size", Type: workload.Size, Default: "1B", Min: 1, Max: netpeer.MaxMessage,
@@ -194,12 +194,12 @@ func underLoad() workload.Kind {
 		},
 		Metrics: append([]unit.Metric{
 			latency("latency_p50", "median time of a round trip under load", true, false),
-			latency("latency_p90", "90th percentile of it", false, false),
-			latency("latency_p99", "99th percentile of it", false, true),
+			latency("latency_p90", "90th percentile of that time under load", false, false),
+			latency("latency_p99", "99th percentile of that time under load", false, true),
 			latency("latency_max", "longest time of a round trip under load", false, true),
 			latency("idle_p50", "median time of a round trip without load", false, false),
-			latency("idle_p90", "90th percentile of it", false, false),
-			latency("idle_p99", "99th percentile of it", false, true),
+			latency("idle_p90", "90th percentile of that time without load", false, false),
+			latency("idle_p99", "99th percentile of that time without load", false, true),
 			{Name: "over_idle_p50", Unit: "x", Better: unit.Lower, Doc: workload.Doc("latency_p50 over idle_p50")},
 			{Name: "over_idle_p99", Unit: "x", Better: unit.Lower, Tail: true, Doc: workload.Doc("latency_p99 over " +
 				"idle_p99")},

@@ -43,8 +43,8 @@ func replayKind() workload.Kind {
 				"stack:/ by Apache, stack-nginx:/, stack-varnish:/. The paths are those of the log")},
 			{Name: "log", Type: workload.Text, Required: true, Doc: workload.Doc("the log, a file on the " +
 				"controller's machine, or several, with commas between them, in the order of their times")},
-			{Name: "log-format", Type: workload.Text, Doc: workload.Doc("combined, json or har; empty: it is found " +
-				"out")},
+			{Name: "log-format", Type: workload.Text, Doc: workload.Doc("format of the log: combined, json or har; " +
+				"empty: it is found out")},
 			{Name: "fields", Type: workload.Text, Doc: workload.Doc("names of the fields of a log in JSON, as for " +
 				"tare http inspect")},
 			{Name: "zone", Type: workload.Text, Default: "UTC", Doc: workload.Doc("time zone of times without one, " +
