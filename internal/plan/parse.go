@@ -150,19 +150,19 @@ func fields() []field {
 			"smallest difference that matters in a tail latency"},
 		{"precision", func(r *reader, d *draft, n *node) { d.Precision = r.share(n, 1) },
 			"half-width at which an interval is precise enough"},
-		{"missing", (*reader).missing, "skip leaves out the environments and mounts that this machine does not " +
-			"have; fail, the default, reports them as failed"},
+		{"missing", (*reader).missing, "what to do with environments and mounts that this machine does not have: " +
+			"skip leaves them out; fail, the default, reports them as failed"},
 		{"cards", (*reader).cards, "yes tests how files behave in each mount, for its semantics card"},
-		{"energy", (*reader).energy, "from where the energy of each trial is read: auto, rapl, battery, or the " +
+		{"energy", (*reader).energy, "where the energy of each trial is read from: auto, rapl, battery, or the " +
 			"command of a meter"},
 		{"screen", func(r *reader, d *draft, n *node) { d.Screen, d.screenAt = r.whole(n, 1, maxEnvironments), n.at },
-			fmt.Sprintf("after the first %d blocks of a workload only so many candidates go on: those that differ most",
+			fmt.Sprintf("how many candidates go on after the first %d blocks of a workload: those that differ most",
 				ScreenBlocks)},
 		{"slurm", (*reader).slurm, "how tare fleet run --on slurm asks for the jobs: partition, account, time limit; " +
 			"no part of what is measured"},
 		{"environments", (*reader).environments, "the environments to compare: a name and how to open each"},
-		{"beside", (*reader).beside, "neighbours: loads that run in other environments while trials are timed"},
-		{"copies", (*reader).copies, "the work also in several copies of each environment at once, up to this many"},
+		{"beside", (*reader).beside, "loads that run in other environments while trials are timed (neighbours)"},
+		{"copies", (*reader).copies, "do the work also in several copies of each environment at once, up to this many"},
 		{"workloads", (*reader).workloads, "the work to run in each"},
 	}
 }

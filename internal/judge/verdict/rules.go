@@ -109,8 +109,8 @@ func Rules() []Rule {
 		{Code: "network-explains-web", Severity: Info,
 			Doc: "the cost of a web page is the cost of the network it comes over: of a round trip and the page's " +
 				"bytes, or of a network workload",
-			Needs: "a network workload and a web workload with the same other end, both decided: http.fetch with net.rr " +
-				"and net.stream direction=down, or a page and an iperf3 of another machine. A page of the " +
+			Needs: "a network workload and a web workload with the same other end, both decided: http.fetch with " +
+				"net.rr and net.stream direction=down, or a page and an iperf3 of another machine. A page of the " +
 				"environment's own server comes over its loopback", find: networkFindings},
 		{Code: "predicts-build", Severity: Info,
 			Doc:   "a file workload ranks the targets in the same order as a build does",

@@ -31,8 +31,8 @@ func imageSettings() []env.Setting {
 			"dynamic or fixed (vhd, vhdx); the first is the default.", Check: or(env.OneOf(vdisk.Subformats("")...))},
 		{Name: vdisk.SettingState, Default: vdisk.Fresh,
 			Doc: "State of the image: fresh, aged (all blocks first written in a fixed random order, and the file " +
-				"laid out with gaps on the host), or compacted (aged, then compacted by VBoxManage if it is installed and the format is " +
-				"vdi, else converted by qemu-img).", Check: env.OneOf(vdisk.States()...)},
+				"laid out with gaps on the host), or compacted (aged, then compacted by VBoxManage if it is " +
+				"installed and the format is vdi, else converted by qemu-img).", Check: env.OneOf(vdisk.States()...)},
 		{Name: vdisk.SettingPreallocation, Default: "",
 			Doc: "Preallocation on the host: off, metadata (qcow2), falloc (reserved) or full (written); the " +
 				"default is falloc for static subformats, else off.", Check: or(env.OneOf(vdisk.Preallocations()...))},

@@ -84,7 +84,8 @@ func settings() []env.Setting {
 		{Name: "memory", Default: defaultMemory, Doc: "The guest's memory, such as 512MiB.",
 			Check: env.Parsed(limits.ParseMemory), Try: []string{"1GiB"}},
 		{Name: "kernel", Default: "auto", Doc: "The guest's kernel: cloud, generic, host, the release of a fetched " +
-			"kernel, or the path of an image; auto takes the first one with the needed drivers.", Try: []string{"generic"}},
+			"kernel, or the path of an image; auto takes the first one with the needed drivers.",
+			Try: []string{"generic"}},
 		{Name: "disk", Default: "1GiB",
 			Doc:   "Size of the scratch disk, where file workloads run; with none they run in the guest's memory.",
 			Check: env.Parsed(limits.ParseDisk)},

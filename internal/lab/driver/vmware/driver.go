@@ -82,8 +82,8 @@ type config struct {
 
 func settings() []env.Setting {
 	return []env.Setting{
-		{Name: "product", Default: "auto", Doc: "Which product: ws (Workstation), fusion or player; auto is fusion on " +
-			"macOS, else ws.",
+		{Name: "product", Default: "auto", Doc: "Which product: ws (Workstation), fusion or player; auto is fusion " +
+			"on macOS, else ws.",
 			Check: env.OneOf("auto", "ws", "fusion", "player")},
 		{Name: "vmrun", Default: "auto",
 			Doc:   "Path of VMware's program vmrun; auto searches PATH and the usual folders.",
@@ -107,11 +107,12 @@ func settings() []env.Setting {
 		{Name: "firmware", Default: "bios", Doc: "The machine's firmware: bios or efi.",
 			Check: env.OneOf("bios", "efi")},
 		{Name: "mitigations", Default: "on", Doc: "VMware's side-channel mitigations for this machine, which cost " +
-			"time where Hyper-V is on: on, or off, which disables them (ulm.disableMitigations).", Check: env.OneOf("on", "off")},
+			"time where Hyper-V is on: on, or off, which disables them (ulm.disableMitigations).",
+			Check: env.OneOf("on", "off")},
 		{Name: "medium", Default: "iso", Doc: "What the machine boots from: iso (a CD) or vmdk (a disk).",
 			Check: env.OneOf("iso", "vmdk")},
-		{Name: "kernel", Default: "auto", Doc: "The guest's kernel: cloud or generic; auto takes the first one with the " +
-			"needed drivers.",
+		{Name: "kernel", Default: "auto", Doc: "The guest's kernel: cloud or generic; auto takes the first one with " +
+			"the needed drivers.",
 			Check: env.OneOf("auto", microvm.Cloud, microvm.Generic)},
 		{Name: "append", Default: "", Doc: "More arguments for the guest's kernel.", Check: env.CheckArguments},
 		{Name: "boot", Default: bootTime.String(), Doc: "How long a boot may take until the agent answers, 1s to 1h.",

@@ -32,8 +32,8 @@ func serverParams() []workload.Param {
 		{Name: "user", Type: workload.Text, Doc: workload.Doc("user at address")},
 		{Name: "password-file", Type: workload.Text,
 			Doc: workload.Doc("file on the controller's machine whose first line is the user's password")},
-		{Name: "database", Type: workload.Text, Doc: workload.Doc("name of the database; empty: the only one that the " +
-			"log of a replay names, else tare, or with address the user's default")},
+		{Name: "database", Type: workload.Text, Doc: workload.Doc("name of the database; empty: the only one that " +
+			"the log of a replay names, else tare, or with address the user's default")},
 		{Name: "tls", Type: workload.Choice, Default: sql.TLSOff,
 			Choices: []string{sql.TLSOff, sql.TLSRequire, sql.TLSVerify},
 			Doc: workload.Doc("require: encrypt the connections to address; verify: check the server's " +
