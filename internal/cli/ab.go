@@ -56,8 +56,8 @@ func (cmd *abCommand) command() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "ab [flags] COMMAND COMMAND...",
 		Short: "Compare commands, revisions, images or settings with each other, in turn, with a verdict",
-		Long: `Run commands in turn, each many times, and show what each takes compared with the first, with an interval and a verdict.
-The first stands against itself, too, so that it is known how well this machine repeats itself.
+		Long: `Run commands in turn, each many times, and show what each takes compared with the first, with an interval
+and a verdict. The first stands against itself, too, so that it is known how well this machine repeats itself.
 
     tare ab './old' './new'                                      two commands; quote each
     tare ab -L threads=1,2,4 'sort --parallel={threads} big'     one command with other values
@@ -71,9 +71,10 @@ The first stands against itself, too, so that it is known how well this machine 
 There is no shell unless --shell says so: the line is split at blanks, and quotes and backslashes work. After --, the
 command may also be given as words. Output is thrown away, or compared with --check-output.
 
-A clear difference is told after ten blocks, some seconds for short commands. What is not clear goes on for up to thirty
-blocks; then the report says how many would do and how long they take. The result is a bundle as of "tare run": tare
-report, verify, compare and rerun read it. In --fail-if, the workload is called command: --fail-if 'slower(new, command, 5%)'.`,
+A clear difference is reported after ten blocks, some seconds for short commands. An unclear one goes on for up to
+thirty blocks; then the report says how many would be enough and how long they take. The result is a bundle like that of
+"tare run": tare report, verify, compare and rerun read it. In --fail-if, the workload is called command: --fail-if
+'slower(new, command, 5%)'.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := refuseHyperfine(c.Flags()); err != nil {

@@ -21,7 +21,7 @@ func (cmd *densityCommand) command() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "density",
 		Short: "Say how many copies of an environment do the same work at once",
-		Long: `Do the same work in 1, 2, 4 and more copies of an environment at once, and say what becomes of each.
+		Long: `Do the same work in 1, 2, 4 and more copies of an environment at once, and say how much each still does.
 
 All copies of a trial begin together, and the numbers of copies take turns. For each number the report has what each
 copy keeps of what one does alone, what all do together, the slowest copy, the tail latency and the memory of a copy,

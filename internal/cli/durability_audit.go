@@ -36,8 +36,8 @@ func (cmd *auditCommand) command() *cobra.Command {
 	}
 	c := &cobra.Command{
 		Use: "audit FILE...", Short: "Check configurations for settings that ignore flushes",
-		Long: `Read configurations and show which settings weaken what a flush promises, which program obeys them, and what to do. - is
-standard input. A configuration without such settings proves nothing: it is a declaration, not a test.
+		Long: `Read configurations and show which settings weaken what a flush promises, which program obeys them, and
+what to do. - is standard input. A configuration without such settings proves nothing: it is a declaration, not a test.
 
 What can be read:
 ` + strings.Join(cmd.flags.docs, "\n"),
@@ -95,7 +95,7 @@ func (cmd *auditCommand) durabilityAudit(files []string, kind, format, failOn st
 	if err := errors.Join(errs...); err != nil || !fail {
 		return err
 	}
-	return codeError{exitGate}
+	return codeError{exitCondition}
 }
 
 func (cmd *auditCommand) readConfig(name string) ([]byte, error) {

@@ -10,8 +10,8 @@ import (
 	"tare/internal/plan"
 )
 
-// exitGate says that a --fail-if condition holds.
-const exitGate = 3
+// exitCondition says that a --fail-if condition holds.
+const exitCondition = 3
 
 // failIf are the conditions of --fail-if.
 type failIf struct {
@@ -72,7 +72,7 @@ func ending(outcomes []failif.Outcome, strict, conclusive bool) error {
 	unknown := false
 	for _, o := range outcomes {
 		if o.State == failif.Holds {
-			return codeError{exitGate}
+			return codeError{exitCondition}
 		}
 		unknown = unknown || o.State == failif.Unknown
 	}

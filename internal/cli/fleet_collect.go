@@ -26,12 +26,12 @@ type fleetCollectCommand struct {
 func (cmd *fleetCollectCommand) command() *cobra.Command {
 	c := &cobra.Command{
 		Use: "collect DIR BUNDLE...", Short: "Check the bundles of many hosts and bring them together in one folder",
-		Long: `Check the bundles of many hosts and bring those that count together in the folder DIR: folders and packed files, or
-folders full of them. Call it again to add more; what is in DIR already is not counted twice.
+		Long: `Check the bundles of many hosts and bring those that count together in the folder DIR: folders and packed
+files, or folders full of them. Call it again to add more; what is in DIR already is not counted twice.
 
 A bundle counts if it is whole, of the same plan and made by the same build of tare as most others, and the only one of
-its machine. Which machine that is, "tare fleet shard" writes down; of other runs, processor, memory, name and product
-tell. A bundle that does not count is named with the reason, and keeps no other from being counted.
+its machine. "tare fleet shard" writes down which machine that is; other runs are told apart by processor, memory, name
+and product. A bundle that does not count is named with the reason, and keeps no other from being counted.
 
 --by name tells hosts by their names only: for nodes of a scheduler that share a machine, and for machines that were
 cloned with their identity.`,

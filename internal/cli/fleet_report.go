@@ -27,14 +27,14 @@ type fleetReportCommand struct {
 
 func (cmd *fleetReportCommand) command() *cobra.Command {
 	c := &cobra.Command{
-		Use: "report DIR", Short: "Say what the hosts of a fleet say together, and which of them lie apart",
-		Long: `Say what the hosts of a fleet say together. The unit is the host. Each ratio has its interval across the hosts, the
-interval in which a further host of the kind would lie, and on how many hosts it shows. What a unit of work costs is
-compared from host to host.
+		Use: "report DIR", Short: "Judge the hosts of a fleet together, and say which of them lie apart",
+		Long: `Judge the hosts of a fleet together. The unit is the host. Each ratio has its interval across the hosts,
+the interval in which a further host of the kind would lie, and the number of hosts that show it. What a unit of work
+costs is compared from host to host.
 
 Hosts that lie apart are tested against the others in each primary cell, beyond the plan's margin; of all such claims at
-most 5 % are false. With each stand the facts that it does not share with most others, the most telling first. The method
-and the rates that simulations show are in docs/method.md.
+most 5 % are false. Each is listed with the facts that few others share, the most telling first. The method and the
+rates that simulations show are in docs/method.md.
 
 "-o fleet.html" writes a page: all hosts in order of cost, a map of hosts and figures, groups by fact, and behind it a
 page for each host, in the folder fleet-hosts beside it. Without --format, the extension of -o decides.`,

@@ -57,15 +57,15 @@ func (cmd *fleetRunCommand) command() *cobra.Command {
 		Use: "run PLAN --on slurm|ssh|kubernetes", Short: "Have many hosts run a plan, and judge them together",
 		Long: `Have each host run the whole plan by itself, and judge the hosts together.
 
-On Slurm each node has a job of its own, exclusive and requeued if the node goes down, asked for as the plan's section
-slurm says (partition, account, time limit); --sbatch counts more. The folder of --out must be on a file system that the
-nodes share; else --local names a folder that each node has for itself, and program and result go over Slurm. By ssh,
-tare puts itself and the plan into a private folder on each host and starts the part there, at most --at-once at a time;
-the result is fetched and nothing stays behind. On Kubernetes each node has a Job of its own, of an image with tare in
-it; no other part of a fleet is on the node meanwhile, and the result comes by the log or a volume.
+On Slurm each node has a job of its own, exclusive and requeued if the node goes down. The plan's section slurm says
+what the job asks for (partition, account, time limit); --sbatch overrides it. The folder of --out must be on a file
+system that the nodes share; else --local names a folder that each node has for itself, and program and result go over
+Slurm. By ssh, tare puts itself and the plan into a private folder on each host and starts the part there, at most
+--at-once at a time; the result is fetched and nothing stays behind. On Kubernetes each node has a Job of its own, of an
+image with tare in it; no other part of a fleet runs on the node meanwhile, and the result comes by the log or a volume.
 
 This command only submits and watches. Stop it with Ctrl-C, and the hosts go on; call it again, and it goes on watching:
-no host is measured twice and none is lost. A part that ends without a result goes on where it was, and is asked for
+no host is measured twice and none is lost. A part that ends without a result is started again and goes on where it was,
 three times at most. Hosts that stay away are given up after --patience and are missing in the report; calling the
 command again gives them another chance. When all parts have ended, it collects and reports, as "tare fleet collect" and
 "tare fleet report" do.

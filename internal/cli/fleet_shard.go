@@ -38,15 +38,16 @@ func (cmd *fleetShardCommand) command() *cobra.Command {
 	f := &cmd.flags
 	c := &cobra.Command{
 		Use: "shard K/N PLAN", Short: "Run the whole plan on this host, as the K-th of N hosts of a fleet",
-		Long: `Run the whole plan on this host and mark the bundle as that of the K-th of N hosts. K counts from 1. Every host measures
-all of the plan: what is divided is the fleet, not the work. The mark says which plan that was and which machine, so that
-"tare fleet collect" counts each machine once and knows which hosts are missing.
+		Long: `Run the whole plan on this host and mark the bundle as that of the K-th of N hosts. K counts from 1.
+Every host measures all of the plan: the fleet is divided, not the work. The mark says which plan that was and which
+machine, so that "tare fleet collect" counts each machine once and knows which hosts are missing.
 
-Called again, it goes on with the run that was interrupted on this machine, and does nothing if part K has been finished:
-a scheduler may requeue it as it likes. A run that began on another machine is left alone, and a new one begins beside it.
+Called again, it goes on with the run that was interrupted on this machine, and does nothing if part K has been
+finished: a scheduler may requeue it as it likes. A run that began on another machine is left alone, and a new one
+begins beside it.
 
-All hosts work on the same data: without a seed in the plan, it is made of the plan's text. While another part works on
-this machine, also one of another fleet or another user, it waits.
+All hosts work on the same data: if the plan has no seed, it is derived from the plan's text. While another part works
+on this machine, also one of another fleet or another user, it waits.
 
     srun tare fleet shard $((SLURM_ARRAY_TASK_ID + 1))/$SLURM_ARRAY_TASK_COUNT plan.yaml    an array from 0 on
     parallel -j20 ssh {} tare fleet shard {#}/40 plan.yaml :::: hosts

@@ -29,13 +29,14 @@ type historyCommand struct {
 func (cmd *historyCommand) command() *cobra.Command {
 	c := &cobra.Command{
 		Use: "history", Short: "Record results and show how a cell's cost changes over time",
-		Long: `Record results in a history, and show how a cell's ratio changed from run to run, with changes of its level marked.
+		Long: `Record results in a history, and show how a cell's ratio changed from run to run, with changes of its
+level marked.
 
 The history is a file in your data directory ($XDG_DATA_HOME/tare/history.db, ~/.local/share without it) or, for a team,
 a PostgreSQL database: --store postgres://USER@HOST/DATABASE. A password does not belong on a command line, where every
 user of the machine can read it: put it into PGPASSWORD or ~/.pgpass, or the whole URL into the variable TARE_STORE,
 which is used when --store is not given. ~/.pg_service.conf, PGSERVICE and PGSSLMODE count as for psql, except that TLS
-is asked for where nothing is said about it. A run is recorded once, whatever the name of its bundle, and recording it
+is required unless a mode is set. A run is recorded once, whatever the name of its bundle, and recording it
 again is safe. A server keeps the packed bundles too: docs/store.md.`,
 	}
 	c.PersistentFlags().StringVar(&cmd.address, "store", "",
@@ -43,10 +44,10 @@ again is safe. A server keeps the packed bundles too: docs/store.md.`,
 	var patience time.Duration
 	add := &cobra.Command{
 		Use: "add BUNDLE [BUNDLE...]", Short: "Record results",
-		Long: `Record results. A bundle that is damaged, or that somebody has changed, is refused and keeps no other from being
-recorded. A run that is recorded already changes nothing, and one that went on since takes the place of what it was. So
-the command may be called again after any failure. A server that cannot be reached, that has no connection left or that
-goes away in the middle is tried again for as long as --patience says.`,
+		Long: `Record results. A bundle that is damaged, or that somebody has changed, is refused and keeps no other
+from being recorded. Recording a run again changes nothing, and a run that went on since then replaces its earlier
+state. So the command may be called again after any failure. A server that cannot be reached, that has no connection
+left or that goes away in the middle is tried again for as long as --patience says.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return cmd.historyAdd(c.Context(), args, patience) },
 	}
@@ -59,12 +60,12 @@ goes away in the middle is tried again for as long as --patience says.`,
 	show.Flags().IntVarP(&limit, "limit", "n", 20, "show the newest runs only; 0 shows all")
 	trend := &cobra.Command{
 		Use: "trend TARGET/WORKLOAD[/METRIC]", Short: "Show a cell's ratio from run to run, with its changes marked",
-		Long: `Show a cell's ratio from run to run, and mark where its level changed. Changes are found by permutation tests of a single
-step and of any range of runs, and by runs whose intervals do not overlap. Their joint level is 1 %: one trend in a
-hundred without a change shows one. A change is reported only if the medians on both sides differ by more than 2 %. That
-takes at least six runs, three on each side with intervals far apart, and eleven if they are not. If no change is found,
-the last line says how large a change would have been detected. Runs whose verdict was withheld are shown but not used.
-Each machine, each baseline and each work with the workload's name has its own trend.`,
+		Long: `Show a cell's ratio from run to run, and mark where its level changed. Changes are found by permutation
+tests of a single step and of any range of runs, and by runs whose intervals do not overlap. Their joint level is 1 %:
+one trend in a hundred without a change shows one. A change is reported only if the medians on both sides differ by more
+than 2 %. That takes at least six runs, three on each side with intervals far apart, and eleven if they are not. If no
+change is found, the last line says how large a change would have been detected. Runs whose verdict was withheld are
+shown but not used. Each machine, each baseline and each work with the workload's name has its own trend.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return cmd.historyTrend(c.Context(), args[0]) },
 	}

@@ -26,8 +26,8 @@ func (cmd *historyCommand) fetchCommand() *cobra.Command {
 	var planFile, dir string
 	c := &cobra.Command{
 		Use: "fetch [RUN...]", Short: "Take packed bundles out of a history on a server",
-		Long: `Take packed bundles out of a history on a server: those of the runs that are named, or of all runs of a plan. What a
-fleet's hosts have recorded is brought together so, without a file system that they share:
+		Long: `Take packed bundles out of a history on a server: those of the runs that are named, or of all runs of a
+plan. What a fleet's hosts have recorded is brought together so, without a file system that they share:
 
     tare history fetch --plan nodes.yaml -o bundles --store postgres://me@db/tare
     tare fleet collect nodes bundles`,
@@ -105,8 +105,8 @@ func (cmd *historyCommand) pinCommand() *cobra.Command {
 	var undo bool
 	c := &cobra.Command{
 		Use: "pin RUN [RUN...]", Short: "Keep runs whatever their age",
-		Long: `Keep runs whatever their age: those that others are compared with, such as the first ones of a fleet after it was set up.
-"tare history prune" leaves them alone, with their bundles.`,
+		Long: `Keep runs whatever their age: those that others are compared with, such as the first ones of a fleet
+after it was set up. "tare history prune" leaves them alone, with their bundles.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			s, err := cmd.openHistory(c.Context(), false)
@@ -126,7 +126,7 @@ func (cmd *historyCommand) pinCommand() *cobra.Command {
 			return nil
 		},
 	}
-	c.Flags().BoolVar(&undo, "undo", false, "let them go again")
+	c.Flags().BoolVar(&undo, "undo", false, "unpin them")
 	return c
 }
 
@@ -224,10 +224,10 @@ func ageOf(flag, text string) (time.Duration, error) {
 func (cmd *historyCommand) migrateCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "migrate", Short: "Make the tables of a history, or upgrade those that an older tare made",
-		Long: `Make the tables of a history, or upgrade those that an older tare made. In a file that happens by itself. On a server,
-where a whole fleet writes, it waits for somebody to say so: older ones cannot use the tables afterwards. It needs a role
-that may create in the schema; recording and reading do not. It waits until all who write have ended their turn, and an
-upgrade that fails changes nothing.`,
+		Long: `Make the tables of a history, or upgrade those that an older tare made. In a file that happens by itself.
+On a server, where a whole fleet writes, somebody has to ask for it: older tares cannot use the tables afterwards. It
+needs a role that may create in the schema; recording and reading do not. It waits for writers to finish, and an upgrade
+that fails changes nothing.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			s, err := cmd.openWith(c.Context(), true, history.Options{Upgrade: true})
@@ -243,8 +243,8 @@ upgrade that fails changes nothing.`,
 func (cmd *historyCommand) dashboardCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "dashboard", Short: "Print a Grafana dashboard for a history in PostgreSQL",
-		Long: `Print a Grafana dashboard for a history in PostgreSQL. Import it in Grafana (Dashboards, New, Import) and choose the data
-source, whose role only needs to read: docs/store.md.
+		Long: `Print a Grafana dashboard for a history in PostgreSQL. Import it in Grafana (Dashboards, New, Import) and
+choose the data source, whose role only needs to read: docs/store.md.
 
     tare history dashboard >tare-dashboard.json`,
 		Args: cobra.NoArgs,

@@ -62,7 +62,7 @@ var exitCodes = []struct {
 	{exitOK, "Done."},
 	{exitFailed, "tare failed; standard error has the reason."},
 	{exitUsage, "The command line or the plan is wrong; nothing was started."},
-	{exitGate, "A condition of --fail-if or --fail-on holds, or the machine of tare qualify fails."},
+	{exitCondition, "A condition of --fail-if or --fail-on holds, or the machine of tare qualify fails."},
 	{exitInconclusive, "With --strict: a cell is inconclusive, withheld or failed, or a condition cannot be decided. " +
 		"tare qualify: it cannot tell."},
 	{exitSkipped, "tare gallery: the site was built without the bundles that were named as skipped."},

@@ -47,7 +47,7 @@ func TestOldBundles(t *testing.T) {
 			{"paid.text", paid, paidCode},
 			{"json", nil, exitOK}, {"paid.json", paid, paidCode}, {"markdown", paid, paidCode},
 			{"github", paid, paidCode}, {"issue", nil, exitOK},
-			{"junit", fail, exitGate}, {"csv", nil, exitOK}, {"benchstat", nil, exitOK}, {"svg", nil, exitOK},
+			{"junit", fail, exitCondition}, {"csv", nil, exitOK}, {"benchstat", nil, exitOK}, {"svg", nil, exitOK},
 			{"iozone", nil, exitOK},
 		} {
 			if f.form == "iozone" && name != "mounts" {

@@ -31,9 +31,10 @@ func (cmd *planCommand) command() *cobra.Command {
 func (cmd *planCommand) checkCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "check PLAN...", Short: "Say what is wrong with plan files, and start nothing",
-		Long: `Read plan files as "tare run" does and say what is wrong with them: file, line, column, what was expected, and the
-nearest valid name. Also found are a log that a workload needs and is not there, and work that does not fit this
-machine's disk. All files are checked; - is standard input. The exit code is 2 if there is a mistake in any.`,
+		Long: `Read plan files as "tare run" does and say what is wrong with them: file, line, column, what was
+expected, and the nearest valid name. It also finds a log that a workload needs and that is missing, and work that does
+not fit this machine's disk. All files are checked; - is standard input. The exit code is 2 if there is a mistake in
+any.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			wrong := false
@@ -60,9 +61,9 @@ machine's disk. All files are checked; - is standard input. The exit code is 2 i
 func (cmd *planCommand) explainCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "explain PLAN", Short: "Say in words what a plan does, and start nothing",
-		Long: `Say in words what "tare run PLAN" does on this machine: which environments it opens and what their settings mean,
-which work it runs there, what is compared with what, when it decides and ends, how long that takes, how much disk it
-needs, and what it leaves behind. Nothing is started or changed; - is standard input.`,
+		Long: `Say in words what "tare run PLAN" does on this machine: which environments it opens and what their
+settings mean, which work it runs there, what is compared with what, when it decides and ends, how long that takes, how
+much disk it needs, and what it leaves behind. Nothing is started or changed; - is standard input.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			p, lacking, err := cmd.read(c.Context(), args[0])
@@ -79,9 +80,9 @@ func (cmd *planCommand) metricsCommand() *cobra.Command {
 	var all bool
 	c := &cobra.Command{
 		Use: "metrics FORMAT [FILE]", Short: "Write the parameter metric for the cases of a suite of benchmarks",
-		Long: `Read what a suite of benchmarks printed, and write the lines of the parameter "metric" by which the workload
-"command" takes the figure of each case from the suite's output. The first case decides; the others are judged together
-by their false discovery rate. FILE is the output of one run; without it, or with -, it is standard input.
+		Long: `Read what a suite of benchmarks printed, and write the lines of the parameter "metric" by which the
+workload "command" takes the figure of each case from the suite's output. The first case decides; the others are judged
+together by their false discovery rate. FILE is the output of one run; without it, or with -, it is standard input.
 
 ` + suiteTable() + `
 Each line has the name of its case, so a suite that prints other cases elsewhere fails instead of comparing two. What no
@@ -184,8 +185,8 @@ func (cmd *planCommand) schemaCommand() *cobra.Command {
 	var out string
 	c := &cobra.Command{
 		Use: "schema", Short: "Print the JSON Schema of plan files, for editors",
-		Long: `Print the JSON Schema of plan files, with every driver, kind and setting of this version. Editors complete and check
-plans with it: "tare init" writes a line into the plan that names plan.schema.json beside it.`,
+		Long: `Print the JSON Schema of plan files, with every driver, kind and setting of this version. Editors
+complete and check plans with it: "tare init" writes a line into the plan that names plan.schema.json beside it.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			write := func(w io.Writer) error {

@@ -39,10 +39,10 @@ type pullCommand struct {
 func (cmd *pullCommand) command() *cobra.Command {
 	c := &cobra.Command{
 		Use: "pull", Short: "Compare a pull request with its base in a CI system, and say what came out",
-		Long: `Parts of a comparison of a pull request with its base, for GitHub Actions, GitLab and Jenkins. "tare pull init" writes
-the file that such a system wants, "tare pull script" the script that it runs: begin, then "tare ab", then report; and
-next, which says for curl what is to be sent, until nothing is left to say. The manual begins with nothing and ends with
-a red check: docs/pull-requests.md.`,
+		Long: `Parts of a comparison of a pull request with its base, for GitHub Actions, GitLab and Jenkins. "tare pull
+init" writes the file that such a system wants, "tare pull script" the script that it runs: begin, then "tare ab", then
+report; and next, which prints each request for curl, until all is sent. The manual goes from nothing to a red check:
+docs/pull-requests.md.`,
 	}
 	c.AddCommand(cmd.initCommand(), cmd.scriptCommand(), cmd.beginCommand(),
 		(&pullReport{app: cmd.app}).command(), cmd.nextCommand())
@@ -57,8 +57,8 @@ func (cmd *pullCommand) initCommand() *cobra.Command {
 	names := []string{"github", "gitlab", "jenkins"}
 	return &cobra.Command{
 		Use: "init github|gitlab|jenkins", Short: "Print the file with which a CI system compares pull requests",
-		Long: `Print the file with which a CI system compares each pull request with its base. Write it to where the system looks for it,
-and put in how your program is built and what is to be run:
+		Long: `Print the file with which a CI system compares each pull request with its base. Write it to where the
+system looks for it, and put in how your program is built and what is to be run:
 
     tare pull init github  >.github/workflows/tare.yml
     tare pull init gitlab  >tare.gitlab-ci.yml           # include: it in .gitlab-ci.yml
@@ -78,7 +78,8 @@ and put in how your program is built and what is to be run:
 func (cmd *pullCommand) scriptCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "script", Short: "Print the script that a CI system runs, for sh",
-		Long: `Print the script that a CI system runs, for any sh. Its head says which variables it takes. It needs git and curl.
+		Long: `Print the script that a CI system runs, for any sh. Its head says which variables it takes. It needs git
+and curl.
 
     tare pull script >pull.sh
     TARE_COMMAND='./bin/x bench' TARE_BUILD=make sh pull.sh measure
@@ -100,9 +101,9 @@ func (cmd *pullCommand) beginCommand() *cobra.Command {
 	var repo, base, head string
 	c := &cobra.Command{
 		Use: "begin FOLDER", Short: "Find base and head of a pull request, and print their commits",
-		Long: `Find the base and the head of the pull request that this job is for, by what the CI system says, and print the two commits
-in one line. The base is the newest commit that both have in common, so that what happened on the target's branch
-meanwhile does not count. What was found is written to change.json in the folder, which is made.`,
+		Long: `Find the base and the head of the pull request that this job is for, by what the CI system says, and
+print the two commits in one line. The base is the newest commit that both have in common, so that what happened on the
+target's branch meanwhile does not count. What was found is written to change.json in the folder, which is made.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return cmd.begin(c.Context(), args[0], repo, base, head)
@@ -201,12 +202,12 @@ func (cmd *pullCommand) nextCommand() *cobra.Command {
 	var status int
 	var noToken, noComment, noCheck bool
 	c := &cobra.Command{
-		Use: "next FOLDER", Short: "Say for curl what to send next about a comparison",
-		Long: `Print the next request about a comparison as a configuration for "curl --config -", and nothing when all is said: look for
-the comment on the pull request, update it or make it, make the check. The token is added by whoever calls curl, as the
-header Authorization: Bearer, and tare never has it. Call it with the status of the last request, whose answer is in
-response.json in the folder. What may not be told is said on standard error, and the exit code stays 0. Where to send is
-taken from the CI system's variables, never from the folder.`,
+		Use: "next FOLDER", Short: "Print the next request about a comparison, for curl",
+		Long: `Print the next request about a comparison as a configuration for "curl --config -", and nothing when all
+is sent: look for the comment on the pull request, update it or make it, make the check. The token is added by whoever
+calls curl, as the header Authorization: Bearer, and tare never has it. Call it with the status of the last request,
+whose answer is in response.json in the folder. A request that is refused is named on standard error, and the exit code
+stays 0. Where to send is taken from the CI system's variables, never from the folder.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			t.Comment, t.Check, t.Marker = !noComment, !noCheck, marker(name)

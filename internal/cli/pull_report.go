@@ -44,10 +44,10 @@ func (cmd *pullReport) command() *cobra.Command {
 	f := &cmd.flags
 	c := &cobra.Command{
 		Use: "report FOLDER [BUNDLE...]", Short: "Write comment, summary and check of a comparison",
-		Long: `Write what came out of a comparison, into its folder: comment.md and comment.json, summary.md for the CI system's step,
-check.json with the annotations for GitHub, annotations.txt for its runner, and junit.xml. Without bundles it is the one
-called bundle in the folder. Names of hosts and users, paths and addresses are replaced as by "tare report --format
-issue".
+		Long: `Write what came out of a comparison, into its folder: comment.md and comment.json, summary.md for the CI
+system's step, check.json with the annotations for GitHub, annotations.txt for its runner, and junit.xml. Without
+bundles it is the one called bundle in the folder. Names of hosts and users, paths and addresses are replaced as by
+"tare report --format issue".
 
 Exit codes are those of "tare report --fail-if". Runs on different processor models are not compared: it says so, and
 ends with 1. With --history, a difference is followed by how often it was seen in the last runs of this pull request on
@@ -95,7 +95,7 @@ func (cmd *pullReport) report(dir string, bundles []string) error {
 		return fmt.Errorf("make the folder of the comparison: %w", err)
 	}
 	code := f.code
-	if code == exitOK || code == exitGate || code == exitInconclusive {
+	if code == exitOK || code == exitCondition || code == exitInconclusive {
 		if len(bundles) == 0 {
 			bundles = []string{filepath.Join(dir, "bundle")}
 		}

@@ -37,18 +37,18 @@ func (cmd *qualifyCommand) command() *cobra.Command {
 	f := &cmd.flags
 	c := &cobra.Command{
 		Use: "qualify FLEET", Short: "Tell whether this machine is as good as others of its kind",
-		Long: `Tell whether this machine, a fresh instance or a node back from repair, is as good as others of its kind: the hosts of
-FLEET, a folder of "tare fleet collect" or of bundles. It runs the fleet's own plan here in short form: one session, the
-blocks of the plan's first look, five minutes at most. --bundle judges a result that is there already, and measures
-nothing.
+		Long: `Tell whether this machine, a fresh instance or a node back from repair, is as good as others of its kind:
+the hosts of FLEET, a folder of "tare fleet collect" or of bundles. It runs the fleet's own plan here in short form: one
+session, the blocks of the plan's first look, five minutes at most. --bundle judges a result that is there already, and
+measures nothing.
 
     pass         in every figure the machine is shown to cost less than the tolerance more than its kind
     fail         in some figure it costs more than hosts of the kind differ by, and by more than the margin
-    cannot tell  neither; it says how many hosts or blocks would tell
+    cannot tell  neither; it says how many hosts or blocks would be enough
 
 Of machines that are of the kind at most 5 % fail, over all figures; of machines that cost more than the tolerance in
-any figure at most 5 % pass. Hosts of the history that lie apart are left out of the kind, and so is what this machine was
-before. The facts that it does not share with its kind are named, the most telling first.
+any figure at most 5 % pass. Hosts of the history that lie apart are left out of the kind, and so is what this machine
+was before. The facts that it does not share with its kind are named, the most telling first.
 
 The exit code is 0 for pass, 3 for fail and 4 for cannot tell.
 
@@ -64,7 +64,7 @@ The exit code is 0 for pass, 3 for fail and 4 for cannot tell.
 	fl.DurationVar(&f.budget, "budget", 5*time.Minute, "stop measuring after this time; 0 for no end")
 	fl.IntVar(&cmd.blocks, "blocks", 0, "so many blocks [those of the plan's first look]")
 	fl.StringVar(&cmd.tolerance, "tolerance", "10%", "a machine that costs as much more than its kind must not pass")
-	fl.StringVar(&cmd.margin, "margin", "", "a machine that costs as much more does not fail yet [the plan's]")
+	fl.StringVar(&cmd.margin, "margin", "", "extra cost up to which a machine does not fail [the plan's]")
 	fl.StringVar(&cmd.by, "by", "",
 		"of a folder of bundles: what tells hosts apart: machine or name [machine]")
 	fl.StringVar(&cmd.host, "host", "", "what this machine is called [$SLURMD_NODENAME, else the host's name]")
@@ -177,7 +177,7 @@ func (cmd *qualifyCommand) qualify(ctx context.Context, dir string) error {
 	case err != nil:
 		return err
 	case q.Verdict == fleet.Fail:
-		return codeError{exitGate}
+		return codeError{exitCondition}
 	case q.Verdict != fleet.Pass:
 		return codeError{exitInconclusive}
 	}

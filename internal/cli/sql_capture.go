@@ -30,9 +30,9 @@ func (cmd *sqlCommand) sqlCaptureCommand() *cobra.Command {
 	var in sqlCapture
 	c := &cobra.Command{
 		Use: "capture", Short: "Turn the log of a server on for a while, and write it to a file",
-		Long: `Turn the log of all statements of a database server on, wait, turn it off, and write what was logged to a file for
-"tare sql inspect". First it is said which settings are changed, what the server is asked now, and how fast its log would
-grow; --dry-run stops there.
+		Long: `Turn the log of all statements of a database server on, wait, turn it off, and write what was logged to a
+file for "tare sql inspect". First it says which settings it changes, what the server is asked now, and how fast its log
+would grow; --dry-run stops there.
 
     tare sql capture --server mariadb --address /run/mysqld/mysqld.sock --user root --for 10m -o shop.log.gz
     tare sql capture --server postgresql --address 127.0.0.1:5432 --user postgres --sample 10% -o shop.csv.gz

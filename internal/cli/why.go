@@ -59,10 +59,10 @@ each unit of work.
 CELL is TARGET,WORKLOAD as the report has them; one of the two is enough. Without it, it is the cell with the largest
 difference that was shown. The work is the bundle's. Nothing is written to the bundle without --keep.
 
-Tracing is by programs in the kernel (BPF; root), else by stopping the work at each call (ptrace), which tells no times;
+Tracing is by programs in the kernel (BPF; root), else by stopping the work at each call (ptrace), which gives no times;
 work that makes many calls is then done in part, as much as two seconds hold.
 In a virtual machine, and on a machine reached by ssh, an agent with a tracer in it traces the work in its own kernel;
-what serves it on this machine is told beside it. Linux only.
+what serves it on this machine is shown separately. Linux only.
 
 --flame and --keep have further trials sampled by perf, which must be installed, and show where both sides spend their
 time on processors: a differential flame graph. --flame writes it to a file. --keep keeps it in the bundle, apart from

@@ -49,7 +49,7 @@ func TestUnequalWorkIsWithheld(t *testing.T) {
 	}
 }
 
-func TestAccessGates(t *testing.T) {
+func TestAccessIsWithheld(t *testing.T) {
 	on := func(target string, f func(*record.Trial)) func(*record.Trial) {
 		return func(t *record.Trial) {
 			if target == "" || t.Target == target {

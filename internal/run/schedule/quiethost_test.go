@@ -74,7 +74,7 @@ func TestTheDiscardRuleCountsTheWholeBlock(t *testing.T) {
 	}
 }
 
-func TestTheGateWaitsForQuietAndSaysWhyNot(t *testing.T) {
+func TestTheQuietHostWaitsAndSaysWhyNot(t *testing.T) {
 	busyLooks := []struct {
 		why  string
 		look record.HostState
