@@ -323,7 +323,7 @@ func (cmd *whyCommand) planFor(ctx context.Context, b *loaded, c *verdict.Cell) 
 	}
 	gone, without := map[string]bool{}, map[string]bool{}
 	for _, t := range b.Plan.Targets {
-		if keep[t.Name] && t.Of != "" {
+		if keep[t.Name] && t.IsMount() {
 			keep[t.Of] = true
 		}
 	}
