@@ -58,7 +58,7 @@ func preadInFioRow() row {
 		name: "pread-in-fio", what: "time of the system call of such a read, in fio by a counter that is preloaded " +
 			"into it", peer: "fio psync",
 		programs: []string{"gcc", "fio"},
-		figures:  []figure{{unit: "s", agrees: true}},
+		figures:  []figure{{unit: "s", agrees: true, why: "a short call takes longer amid fio's bookkeeping"}},
 		open: openRandread(buffered, func(ctx context.Context, b *bench, w *weighing, file string) (*contest, error) {
 			counter := filepath.Join(b.dir, "preadtime.so")
 			if err := compile(ctx, counter, preadTimeSource, "-shared", "-fPIC"); err != nil {
