@@ -237,7 +237,7 @@ func (cmd *pullCommand) next(dir string, t forge.Talk, answered bool, status int
 	talk := &t
 	switch {
 	case noToken:
-		talk.Refuse("there is no token, so nothing is told to " + change.Title() + "; the summary and the log have it")
+		talk.Refuse("there is no token, so nothing is sent to " + change.Title() + "; the summary and the log have it")
 	case answered:
 		f, err := os.Open(filepath.Join(dir, talkFile))
 		if err != nil {

@@ -73,7 +73,7 @@ The exit code is 0 for pass, 3 for fail and 4 for cannot tell.
 	fl.StringVar(&cmd.format, "format", "text", oneOf(qualifyFormats()))
 	fl.BoolVar(&cmd.options.Details, "details", false, "name what differs in a machine that passes, too")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "print cells, blocks, disk space and expected time, and start nothing")
-	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress; only what is said at the end")
+	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress; only the result")
 	return c
 }
 

@@ -84,7 +84,7 @@ func trySparse(t *try) {
 	holes, takes := s.Blocks*512 <= size/2, fmt.Sprintf("takes %d KiB", s.Blocks/2)
 	if host, ok := t.hostStat("sparse"); ok && host.Size == size && host.Blocks >= 0 {
 		holes = host.Blocks*512 <= size/2
-		takes = fmt.Sprintf("takes %d KiB on the host, and inside it is said to take %d KiB", host.Blocks/2, s.Blocks/2)
+		takes = fmt.Sprintf("takes %d KiB on the host, and inside it appears to take %d KiB", host.Blocks/2, s.Blocks/2)
 	}
 	t.in.do(fileops.Request{Op: fileops.Truncate, Handle: h})
 	answer, rating := yes, good

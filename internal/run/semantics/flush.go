@@ -24,7 +24,7 @@ const (
 var noFlush = map[string]string{
 	"vboxsf":      "the kernel's driver for VirtualBox's shared folders answers a flush without passing it on",
 	"vmhgfs":      "VMware's driver for shared folders has no flush",
-	"vmhgfs-fuse": "VMware's program for shared folders has no flush, and the kernel answers in its place",
+	"vmhgfs-fuse": "VMware's program for shared folders has no flush, and the kernel answers instead",
 }
 
 // memory are file systems that have nothing to flush to.

@@ -172,7 +172,7 @@ func TestHolesAreCountedOnTheHost(t *testing.T) {
 	for _, c := range []struct {
 		out  fileops.Side
 		want string
-	}{{host, "takes 8 KiB on the host, and inside it is said to take 4096 KiB"},
+	}{{host, "takes 8 KiB on the host, and inside it appears to take 4096 KiB"},
 		{blind{errors.New("no sight")}, "takes 4096 KiB"}, {nil, "takes 4096 KiB"}} {
 		m := &maker{in: inventive{inside}, out: c.out, end: time.Now().Add(time.Minute)}
 		m.try(t.Context(), &trial{lines: []line{{"sparse", "files may have holes"}}, run: trySparse})

@@ -353,7 +353,7 @@ func ReadTalk(r io.Reader) (*Talk, error) {
 		return nil, err
 	}
 	if t.Page < 0 || t.Page > mostPages+1 || t.ID < 0 {
-		return nil, errors.New("it has a page or a comment that is none")
+		return nil, errors.New("it names a page or a comment that cannot exist")
 	}
 	return &t, nil
 }

@@ -158,7 +158,7 @@ func (g *Group) sameCPUs(list string) error {
 			}
 			slices.Sort(want)
 			if !slices.Equal(slices.Compact(want), has) {
-				return fmt.Errorf("of the processors %s only %s can be had", list, text)
+				return fmt.Errorf("of the processors %s only %s are available", list, text)
 			}
 			return nil
 		}

@@ -56,7 +56,7 @@ func Infos() []env.Info {
 			{Name: "dir", Default: "/var/tmp, $TMPDIR, /tmp or $HOME",
 				Doc: "Directory there for the agent and for file workloads.", Check: checkRemoteDir},
 			{Name: "peer", Doc: "An address of this machine that the host reaches, such as 192.0.2.1: the other end " +
-				"of network workloads then listens there as well, and serves only who has the run's token.",
+				"of network workloads then listens there as well, and access needs the run's token.",
 				Check: checkPeer},
 		},
 		Mounts: []env.MountKind{folder.DirKind(false)},

@@ -39,8 +39,8 @@ func serverParam() workload.Param {
 // toParam is the way to another end in another environment.
 func toParam() workload.Param {
 	return workload.Param{Name: workload.ToParam, Type: workload.Text, Doc: workload.Doc("an environment of the run " +
-		"in which the other end is, instead of this machine; it listens there at all addresses, for whoever has the " +
-		"run's token")}
+		"in which the other end is, instead of this machine; it listens there at all addresses, and access needs " +
+		"the run's token")}
 }
 
 func atServer(p workload.Params) bool { return p["server"] != "" }

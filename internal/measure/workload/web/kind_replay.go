@@ -66,7 +66,7 @@ func replayKind() workload.Kind {
 				"durations, tokens, nonces and long numbers in hexadecimal")},
 			{Name: "cookie", Type: workload.Text, Doc: workload.Doc("source of the Cookie header's value, such as a " +
 				"login session: file:PATH or env:NAME in the environment; the value never appears in a plan, log or " +
-				"result. With a stack, user is its user who has logged in")},
+				"result. With a stack, cookie=user is its user who has logged in")},
 			{Name: "header", Type: workload.Text, Doc: workload.Doc("source of more headers, one Name: value per " +
 				"line, which replace those of the log: file:PATH or env:NAME in the environment; they are kept " +
 				"secret like the cookie")},

@@ -76,7 +76,7 @@ func statusParam() workload.Param {
 func cookieParam() workload.Param {
 	return workload.Param{Name: "cookie", Type: workload.Text, Doc: workload.Doc("source of the Cookie header's " +
 		"value, such as a login session: file:PATH or env:NAME in the environment; the value never appears in a " +
-		"plan, log or result. With a stack, user is its user who has logged in")}
+		"plan, log or result. With a stack, cookie=user is its user who has logged in")}
 }
 
 func headerParam() workload.Param {
