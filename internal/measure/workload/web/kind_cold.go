@@ -57,8 +57,8 @@ func coldSiteParams() []workload.Param {
 			"@front, @heavy and @other of a stack must have what they should by themselves"),
 		{Name: "verify", Type: workload.Choice, Default: verifyBody, Choices: []string{verifyBody, verifyStatus},
 			Doc: workload.Doc("body: the page must be the same each time and in all targets, without dates, times, " +
-				"tokens and what mask matches; status: it may differ. With the environment's nginx the body is always " +
-				"checked")},
+				"tokens and what mask matches; status: it may differ. With the environment's nginx the body is " +
+				"always checked")},
 		text("mask", "a regular expression for what the page has that differs each time"),
 		text("cookie", "source of the Cookie header's value: file:PATH or env:NAME in the environment; it is kept "+
 			"secret. With a stack, cookie=user is its user who has logged in"),
