@@ -67,8 +67,8 @@ func verify(t *testing.T, dir string) (*Report, string) {
 
 func TestWriteAndRead(t *testing.T) {
 	dir, w := newBundle(t, 5)
-	envs := []record.Environment{{Name: "host", Spec: "local", Session: 1,
-		Inside: record.Facts{OS: "linux", Threads: 2}}}
+	envs := []record.Environment{{Session: 1, Target: record.Target{Name: "host", Spec: "local",
+		Inside: record.Facts{OS: "linux", Threads: 2}}}}
 	if err := w.Environments(envs); err != nil {
 		t.Fatal(err)
 	}

@@ -38,8 +38,9 @@ func twoTargets() (*verdict.Result, *plan.Plan) {
 		Workloads: []plan.Workload{{Label: "make", Kind: "command", Params: workload.Params{"command": "make"}}}}
 	facts := record.Facts{Cores: 2, Threads: 2, MHz: 2000}
 	return &verdict.Result{
-		Run:     verdict.Run{Baseline: "host", Scope: "on this boot"},
-		Targets: []verdict.Target{{Name: "host", Inside: facts}, {Name: "vm", Inside: facts}},
+		Run: verdict.Run{Baseline: "host", Scope: "on this boot"},
+		Targets: []verdict.Target{{Target: record.Target{Name: "host", Inside: facts}},
+			{Target: record.Target{Name: "vm", Inside: facts}}},
 		Cells: []verdict.Cell{{Workload: "make", Kind: "command", Family: "command", Metric: "seconds", Unit: "s",
 			Better: "lower", Primary: true,
 			Target: "vm", Baseline: "host", Center: 50, BaselineCenter: 100,
@@ -112,9 +113,10 @@ func TestRestateSays(t *testing.T) {
 type stubOpener struct{ err error }
 
 func (s stubOpener) Open(_ context.Context, e *plan.Target, mounts []*plan.Target, _ int) (schedule.Target, error) {
-	t := schedule.Target{Record: record.Environment{Name: e.Name}}
+	t := schedule.Target{Record: record.Environment{Target: record.Target{Name: e.Name}}}
 	for _, m := range mounts {
-		t.Mounts = append(t.Mounts, schedule.MountTarget{Record: record.Environment{Name: m.Name}})
+		t.Mounts = append(t.Mounts,
+			schedule.MountTarget{Record: record.Environment{Target: record.Target{Name: m.Name}}})
 	}
 	return t, s.err
 }
@@ -185,8 +187,8 @@ func TestReportOfTheReplayOf2014(t *testing.T) {
 		for _, m := range machines {
 			p.Targets = append(p.Targets, plan.Target{Name: m.name, Spec: env.Spec{Name: m.name, Driver: "local"},
 				Text: "local"})
-			envs = append(envs, record.Environment{Name: m.name, Spec: "local", Session: 1,
-				Inside: record.Facts{OS: "linux", Cores: 4, Threads: m.threads, MHz: m.mhz}})
+			envs = append(envs, record.Environment{Session: 1, Target: record.Target{Name: m.name, Spec: "local",
+				Inside: record.Facts{OS: "linux", Cores: 4, Threads: m.threads, MHz: m.mhz}}})
 		}
 		dir := filepath.Join(t.TempDir(), "replay")
 		w, err := bundle.Create(dir, "0c86ada23d25", p)

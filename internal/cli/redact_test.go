@@ -44,13 +44,14 @@ func TestRedactedReports(t *testing.T) {
 		WorkDir: "/data/leo/tare-0c86ada23d25-913566014", WorkFS: text, Command: []string{"ssh", "jane@bastion"},
 		Extra: map[string]string{"net.mac": "525400aabbcc", "kernel.cmdline": text,
 			"work.source": "nas01:/exports/leo"}}
-	targets := []record.Environment{{Name: "host", Spec: "local", Session: 1, Inside: facts, Outside: facts},
-		{Name: spec.Name, Spec: spec.String(), Session: 1, Inside: facts, Outside: facts,
+	targets := []record.Environment{{Session: 1, Target: record.Target{Name: "host", Spec: "local", Inside: facts,
+		Outside: facts}},
+		{Session: 1, Target: record.Target{Name: spec.Name, Spec: spec.String(), Inside: facts, Outside: facts,
 			Retries: []record.Failure{{Kind: "open", Message: text, Evidence: text}},
 			Files: record.Files{Card: []record.Property{{Name: "inotify", Title: "events", Answer: "yes",
 				Rating: "good", Detail: text}},
 				Durability: &record.Durability{Verdict: record.Untested, Class: "unknown", Text: text,
-					Evidence: []string{text}}}}}
+					Evidence: []string{text}}}}}}
 	if err := w.Environments(targets); err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@
 package record
 
 import (
+	"cmp"
 	"math"
 	"time"
 )
@@ -261,23 +262,27 @@ type Facts struct {
 
 // Environment is one entry of environments.json.
 type Environment struct {
+	Target
+	Session int   `json:"session"` // which opening
+	OpenNS  int64 `json:"open_ns"` // from the beginning to the handshake, ns
+}
+
+// Target is what is known of an environment, or of a mount in one.
+type Target struct {
 	Name    string `json:"name"`
 	Spec    string `json:"spec"`    // the spec string that makes it again
-	Session int    `json:"session"` // which opening
 	Outside Facts  `json:"outside"` // what the controller knows
 	Inside  Facts  `json:"inside"`  // what the agent saw
-	OpenNS  int64  `json:"open_ns"` // from the beginning to the handshake, ns
 	// Retries lists openings that failed before this one succeeded: the reason, and the name of the evidence file.
 	Retries []Failure `json:"retries,omitempty"`
 	Error   *Failure  `json:"error,omitempty"` // it could not be opened
 	// Of names the environment of a mount; empty if this is an environment.
 	Of string `json:"of,omitempty"`
-	// Like names the target that this one is, with the neighbour Beside at work. Its facts are that target's, and are
-	// not repeated.
+	// Like names the target that this one is, with the neighbour Beside at work or in so many Copies at once. Its facts
+	// are that target's, and are not repeated.
 	Like   string `json:"like,omitempty"`
 	Beside string `json:"beside,omitempty"`
-	// Copies is how many copies of the target Like this one is.
-	Copies int `json:"copies,omitempty"`
+	Copies int    `json:"copies,omitempty"` // of the target Like
 	Files
 }
 
@@ -293,7 +298,10 @@ type Files struct {
 }
 
 // IsMount tells whether the target is a mount and not an environment.
-func (e *Environment) IsMount() bool { return e.Of != "" }
+func (t *Target) IsMount() bool { return t.Of != "" }
+
+// Place is the name of the environment that the target is or is in.
+func (t *Target) Place() string { return cmp.Or(t.Of, t.Like, t.Name) }
 
 // Mount is a folder that was put into an environment.
 type Mount struct {

@@ -28,7 +28,8 @@ func TestGroupsAreRedacted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Environments([]record.Environment{{Name: "host", Spec: "ssh:alice@lab7.corp.example.net",
+	if err := w.Environments([]record.Environment{{Target: record.Target{Name: "host",
+		Spec: "ssh:alice@lab7.corp.example.net"},
 		Session: 1}}); err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +76,7 @@ func TestGroupsAreRedacted(t *testing.T) {
 // TestGivenNamesStay: what tare called an environment is no secret, unless another host is called so.
 func TestGivenNamesStay(t *testing.T) {
 	environment := func(name, spec, host string, mount bool) record.Environment {
-		e := record.Environment{Name: name, Spec: spec, Inside: record.Facts{Hostname: host}}
+		e := record.Environment{Target: record.Target{Name: name, Spec: spec, Inside: record.Facts{Hostname: host}}}
 		if mount {
 			e.Mount = &record.Mount{}
 		}

@@ -90,13 +90,14 @@ func secretBundle(t *testing.T) string {
 		t.Fatal(err)
 	}
 	if err := w.Environments([]record.Environment{
-		{Name: "host", Spec: "local", Session: 1, Inside: record.Facts{Hostname: "alicepc", WorkDir: "/home/alice/work",
+		{Session: 1, Target: record.Target{Name: "host", Spec: "local", Inside: record.Facts{Hostname: "alicepc",
+			WorkDir: "/home/alice/work",
 			Extra: map[string]string{"disk.serial": "S3Z8NB0K", "net.addr": "10.1.2.3",
-				"kernel.cmdline": "root=UUID=0b1c2d3e-0000-1111-2222-333344445555"}}},
-		{Name: "lab7", Spec: lab.String(), Session: 1,
+				"kernel.cmdline": "root=UUID=0b1c2d3e-0000-1111-2222-333344445555"}}}},
+		{Session: 1, Target: record.Target{Name: "lab7", Spec: lab.String(),
 			Outside: record.Facts{Command: []string{"ssh", "-l", "alice", "lab7.corp.example.net"}},
 			Retries: []record.Failure{{Kind: "open", Message: "connect to 10.1.2.3: refused",
-				Evidence: "alice@lab7: denied"}}},
+				Evidence: "alice@lab7: denied"}}}},
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -193,8 +193,8 @@ func TestNoSecretSurvives(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	host := record.Environment{Name: "host", Spec: "local", Session: 1}
-	one := record.Environment{Name: "one", Spec: spec.String(), Session: 1}
+	host := record.Environment{Target: record.Target{Name: "host", Spec: "local"}, Session: 1}
+	one := record.Environment{Target: record.Target{Name: "one", Spec: spec.String()}, Session: 1}
 	plant(reflect.ValueOf(&host).Elem(), all)
 	plant(reflect.ValueOf(&one).Elem(), all)
 	one.Inside.WorkDir, host.Inside.Hostname = "/data/leo/tare-run-0c86ada23d25-913566014/one-1", "hal9000"

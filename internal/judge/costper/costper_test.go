@@ -14,8 +14,9 @@ import (
 
 // machine is a target with processors.
 func machine(name string, cores, threads int, mhz float64) verdict.Target {
-	return verdict.Target{Name: name, Inside: record.Facts{Cores: cores, Threads: threads, MHz: mhz},
-		Outside: record.Facts{Extra: map[string]string{}}}
+	return verdict.Target{Target: record.Target{Name: name, Inside: record.Facts{Cores: cores, Threads: threads,
+		MHz: mhz},
+		Outside: record.Facts{Extra: map[string]string{}}}}
 }
 
 // versus is a result of one workload, "replay", with the seconds that each target took; the first is the baseline. The
@@ -194,7 +195,7 @@ func TestPowerAndPrice(t *testing.T) {
 		t.Errorf("two currencies: %v", err)
 	}
 	// A mount works on the processors of its environment, and costs what that costs.
-	r, p = versus("command", []verdict.Target{host, vm, {Name: "vm:9p", Of: "vm"}}, 10, 20, 40)
+	r, p = versus("command", []verdict.Target{host, vm, {Target: record.Target{Name: "vm:9p", Of: "vm"}}}, 10, 20, 40)
 	table, err = Apply(r, p, Spec{Per: Price})
 	if err != nil || math.Abs(table.Lines[1].Ratio-10) > 1e-12 {
 		t.Errorf("%+v, %v", table, err)

@@ -67,7 +67,7 @@ func FuzzParse(f *testing.F) {
 
 func TestRecord(t *testing.T) {
 	before := map[string]string{"accel": "kvm", Watts: "1"}
-	re := record.Environment{Outside: record.Facts{Extra: before}}
+	re := record.Environment{Target: record.Target{Outside: record.Facts{Extra: before}}}
 	Record(&re, map[string]string{Watts: "35"})
 	if re.Outside.Extra[Watts] != "35" || re.Outside.Extra["accel"] != "kvm" || before[Watts] != "1" {
 		t.Errorf("%v, and the driver's own map is %v", re.Outside.Extra, before)

@@ -59,8 +59,8 @@ func (s scene) side(name string) Side {
 		MemoryBytes: 16 << 30,
 		Kernel:      "6.1.0", Extra: map[string]string{"kernel.uptime_s": "1000", "cpu.governor": "performance",
 			"work.free_bytes": "123"}}
-	envs := []record.Environment{{Name: "host", Spec: "local", Session: 1, Inside: facts},
-		{Name: "box", Spec: "namespace", Session: 1, Inside: facts}}
+	envs := []record.Environment{{Session: 1, Target: record.Target{Name: "host", Spec: "local", Inside: facts}},
+		{Session: 1, Target: record.Target{Name: "box", Spec: "namespace", Inside: facts}}}
 	for i := range envs {
 		extra := map[string]string{}
 		for k, v := range facts.Extra {

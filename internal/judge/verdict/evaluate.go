@@ -137,8 +137,9 @@ func (e *evaluation) targets() []Target {
 	for i := range e.Plan.Targets {
 		pe := &e.Plan.Targets[i]
 		t := Target{
-			Name: pe.Name, Spec: pe.Text, Of: pe.Of, Baseline: pe.Name == e.Plan.Baseline,
-			Like: pe.Like, Beside: pe.Beside, Copies: pe.Copies, OnlyNeighbour: e.Plan.Helps(pe.Name),
+			Target: record.Target{Name: pe.Name, Spec: pe.Text, Of: pe.Of, Like: pe.Like, Beside: pe.Beside,
+				Copies: pe.Copies},
+			Baseline: pe.Name == e.Plan.Baseline, OnlyNeighbour: e.Plan.Helps(pe.Name),
 			Emulated: e.opened.emulated(pe.Name), ClockOff: e.clocks.ofTargets[pe.Name].off,
 			Warnings: []record.Warning{},
 		}

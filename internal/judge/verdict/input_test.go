@@ -129,7 +129,8 @@ func (w world) trial(rng *rand.Rand, session, block int, label, target, slot str
 func (w world) environments() []record.Environment {
 	var out []record.Environment
 	for _, e := range w.plan.Targets {
-		out = append(out, record.Environment{Name: e.Name, Spec: e.Text, Session: 1, OpenNS: 250e6})
+		out = append(out, record.Environment{Target: record.Target{Name: e.Name, Spec: e.Text}, Session: 1,
+			OpenNS: 250e6})
 	}
 	return out
 }

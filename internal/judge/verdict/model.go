@@ -1,8 +1,6 @@
 package verdict
 
 import (
-	"cmp"
-
 	"tare/internal/record"
 	"tare/internal/stats"
 )
@@ -77,35 +75,17 @@ type Run struct {
 
 // Target is one column of the report.
 type Target struct {
-	Name     string           `json:"name"`
-	Spec     string           `json:"spec"`
+	record.Target
 	Baseline bool             `json:"baseline"`
 	Emulated bool             `json:"emulated"`
 	OpenS    float64          `json:"open_seconds"` // from nothing to handshake
 	ClockOff float64          `json:"clock_off"`    // centre of agent/controller time minus 1
-	Inside   record.Facts     `json:"inside"`
-	Outside  record.Facts     `json:"outside"`
-	Error    *record.Failure  `json:"error,omitempty"`
-	Retries  []record.Failure `json:"retries,omitempty"`
 	Warnings []record.Warning `json:"warnings"`
 	// Against is the target that this one is compared with where that is not the run's baseline: a mount's environment.
 	Against string `json:"against,omitempty"`
-	Of      string `json:"of,omitempty"` // the environment that a mount is in
-	// Like is the target that this one is, with the neighbour Beside at work or in so many Copies at once. Its facts
-	// are that target's.
-	Like   string `json:"like,omitempty"`
-	Beside string `json:"beside,omitempty"`
-	Copies int    `json:"copies,omitempty"`
 	// OnlyNeighbour says that nothing is measured in it: it is there for neighbours, or offers load with others.
 	OnlyNeighbour bool `json:"only_neighbour,omitempty"`
-	record.Files
 }
-
-// IsMount tells whether the target is a mount in an environment, and no environment.
-func (t *Target) IsMount() bool { return t.Of != "" }
-
-// Place is the name of the environment that the target is or is in.
-func (t *Target) Place() string { return cmp.Or(t.Of, t.Like, t.Name) }
 
 // Cell is one metric of one workload in one candidate, against the baseline.
 //

@@ -89,7 +89,7 @@ func (s scene) input() Input {
 			of = ""
 		}
 		p.Targets = append(p.Targets, plan.Target{Name: name, Of: of, Text: "local"})
-		re := record.Environment{Name: name, Of: of, Spec: "local", Session: 1, OpenNS: 1e8}
+		re := record.Environment{Target: record.Target{Name: name, Of: of, Spec: "local"}, Session: 1, OpenNS: 1e8}
 		re.Inside = record.Facts{OS: "linux", Cores: 4, Threads: 8, MemoryBytes: 8 << 30, WorkFS: "ext4 (rw,relatime)",
 			Extra: map[string]string{}}
 		re.Outside = record.Facts{Settings: map[string]string{}, Extra: map[string]string{}}

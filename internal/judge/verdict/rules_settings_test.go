@@ -12,7 +12,7 @@ import (
 // not.
 func TestSettings(t *testing.T) {
 	full := Target{
-		Inside: record.Facts{
+		Target: record.Target{Inside: record.Facts{
 			Clock: "tsc", MemoryBytes: 8 << 30, WorkFS: "ext4 (rw,noatime)",
 			Extra: map[string]string{
 				"cpu.governor": "x", "cpu.boost": "1", "cpu.no_turbo": "0", "memory.thp": "always",
@@ -21,16 +21,16 @@ func TestSettings(t *testing.T) {
 				"work.disk.scheduler": "none", "work.disk.read_ahead_kb": "128",
 			},
 		},
-		Outside: record.Facts{
-			Settings: map[string]string{"accel": "kvm", "cpu": "host", "paravirt": "kvm", "machine": "q35",
-				"nic": "virtio", "net": "tap", "vhost": "off",
-				"cache": "none", "aio": "native", "iothread": "on", "format": "raw", "bus": "virtio",
-				"controller": "ahci", "hostiocache": "off", "ignore_flush": "default"},
-			Extra: map[string]string{
-				"qemu.version": "7.2.22", "virtualbox.version": "7.2.22_Debianr1", "virtualbox.engine": "IEM",
-				"virtualbox.machine.nestedpaging": "on", "virtualbox.machine.largepages": "off",
-			},
-		},
+			Outside: record.Facts{
+				Settings: map[string]string{"accel": "kvm", "cpu": "host", "paravirt": "kvm", "machine": "q35",
+					"nic": "virtio", "net": "tap", "vhost": "off",
+					"cache": "none", "aio": "native", "iothread": "on", "format": "raw", "bus": "virtio",
+					"controller": "ahci", "hostiocache": "off", "ignore_flush": "default"},
+				Extra: map[string]string{
+					"qemu.version": "7.2.22", "virtualbox.version": "7.2.22_Debianr1", "virtualbox.engine": "IEM",
+					"virtualbox.machine.nestedpaging": "on", "virtualbox.machine.largepages": "off",
+				},
+			}},
 	}
 	mount := full
 	mount.Mount = &record.Mount{
@@ -49,7 +49,7 @@ func TestSettings(t *testing.T) {
 		}
 	}
 	for _, s := range explaining() {
-		limited := Target{Outside: record.Facts{Extra: map[string]string{"cgroup.cpus": "1"}}}
+		limited := Target{Target: record.Target{Outside: record.Facts{Extra: map[string]string{"cgroup.cpus": "1"}}}}
 		if s.name == "CPU limit" && s.value(&limited) != "1" {
 			t.Error("the quota of a micro-VM, which is seen outside only, is no CPU limit")
 		}

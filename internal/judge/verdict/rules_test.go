@@ -349,7 +349,7 @@ func TestIdleCostThatIsNotKnown(t *testing.T) {
 		for i := 0; i < len(facts); i += 2 {
 			extra[facts[i]] = facts[i+1]
 		}
-		return Target{Name: name, Outside: record.Facts{Extra: extra}}
+		return Target{Target: record.Target{Name: name, Outside: record.Facts{Extra: extra}}}
 	}
 	no := record.NotMeasured + "nobody knows"
 	found := idleFindings(nil, &Result{Targets: []Target{target("host"), target("a", idleCPU, no),
@@ -374,12 +374,12 @@ func TestMisalignedMount(t *testing.T) {
 	}
 	outside := record.Facts{Extra: image("2", "vdi")}
 	r := &Result{Targets: []Target{
-		{Name: "vm", Outside: outside},
-		{Name: "vm:9p", Outside: outside, Files: record.Files{Mount: &record.Mount{Kind: "9p"}}},
-		{Name: "vm:even", Outside: outside, Files: record.Files{Mount: &record.Mount{Kind: "disk",
-			Facts: image("1", "qcow2")}}},
-		{Name: "vm:odd", Outside: outside, Files: record.Files{Mount: &record.Mount{Kind: "disk",
-			Facts: image("1.9", "vhd")}}},
+		{Target: record.Target{Name: "vm", Outside: outside}},
+		{Target: record.Target{Name: "vm:9p", Outside: outside, Files: record.Files{Mount: &record.Mount{Kind: "9p"}}}},
+		{Target: record.Target{Name: "vm:even", Outside: outside, Files: record.Files{Mount: &record.Mount{Kind: "disk",
+			Facts: image("1", "qcow2")}}}},
+		{Target: record.Target{Name: "vm:odd", Outside: outside, Files: record.Files{Mount: &record.Mount{Kind: "disk",
+			Facts: image("1.9", "vhd")}}}},
 	}}
 	found := alignmentFindings(nil, r)
 	if len(found) != 2 || found[0].Targets[0] != "vm" || found[1].Targets[0] != "vm:odd" ||
@@ -390,16 +390,17 @@ func TestMisalignedMount(t *testing.T) {
 
 // TestManyMounts holds that an environment stands for its mounts where they are many, and only then.
 func TestManyMounts(t *testing.T) {
-	r := &Result{Targets: []Target{{Name: "host"}, {Name: "vm"}, {Name: "lab"}, {Name: "lab:a", Of: "lab"}}}
+	r := &Result{Targets: []Target{{Target: record.Target{Name: "host"}}, {Target: record.Target{Name: "vm"}},
+		{Target: record.Target{Name: "lab"}}, {Target: record.Target{Name: "lab:a", Of: "lab"}}}}
 	names := []string{"vm", "lab", "lab:a"}
 	for _, m := range []string{"vm:a", "vm:b", "vm:c"} {
-		r.Targets = append(r.Targets, Target{Name: m, Of: "vm"})
+		r.Targets = append(r.Targets, Target{Target: record.Target{Name: m, Of: "vm"}})
 		names = append(names, m)
 	}
 	if got := strings.Join(withMounts(r, names), ", "); got != "vm, lab, lab:a, vm:a, vm:b, vm:c" {
 		t.Error(got)
 	}
-	r.Targets = append(r.Targets, Target{Name: "vm:d", Of: "vm"})
+	r.Targets = append(r.Targets, Target{Target: record.Target{Name: "vm:d", Of: "vm"}})
 	if got := strings.Join(withMounts(r, append(names, "vm:d")), ", "); got != "vm and its 4 mounts, lab, lab:a" {
 		t.Error(got)
 	}

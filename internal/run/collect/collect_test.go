@@ -74,8 +74,9 @@ func hostBundle(t *testing.T, dir string, k, n int, cost float64, change func(*p
 	must(w.Mark(s))
 	facts := record.Facts{OS: "linux", Arch: "amd64", Hostname: name, CPU: "Ideal CPU", Kernel: "6.1",
 		Extra: map[string]string{"cpu.measured_mhz": fmt.Sprint(2900 + k)}}
-	must(w.Environments([]record.Environment{{Name: "host", Spec: "local", Session: 1, Inside: facts},
-		{Name: "box", Spec: "namespace", Session: 1, Inside: facts}}))
+	must(w.Environments([]record.Environment{{Session: 1, Target: record.Target{Name: "host", Spec: "local",
+		Inside: facts}},
+		{Session: 1, Target: record.Target{Name: "box", Spec: "namespace", Inside: facts}}}))
 	rng := rand.New(rand.NewPCG(uint64(k), 3))
 	blocks := 11
 	if k == 10 { // of two bundles of one machine, the one with more counts

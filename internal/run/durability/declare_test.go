@@ -8,8 +8,8 @@ import (
 
 func TestDeclared(t *testing.T) {
 	on := func(fs, cache string) *record.Environment {
-		return &record.Environment{Inside: record.Facts{WorkFS: fs},
-			Outside: record.Facts{Settings: map[string]string{"cache": cache}}}
+		return &record.Environment{Target: record.Target{Inside: record.Facts{WorkFS: fs},
+			Outside: record.Facts{Settings: map[string]string{"cache": cache}}}}
 	}
 	mount := func(kind, fs, cache string) *record.Environment {
 		e := on("ext4 (rw)", "none")

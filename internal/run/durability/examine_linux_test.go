@@ -21,7 +21,7 @@ func TestExamine(t *testing.T) {
 			o := vmOptions(t, cache)
 			v, s := opened(t, o.Info.Driver,
 				env.Options{Spec: o.Spec, RunID: o.RunID, Dir: o.Dir, Agents: o.Agents, Log: o.Log})
-			e := record.Environment{Outside: v.Facts()}
+			e := record.Environment{Target: record.Target{Outside: v.Facts()}}
 			var err error
 			if e.Inside, err = s.Facts(t.Context()); err != nil {
 				t.Fatal(err)

@@ -124,13 +124,17 @@ func TestImage(t *testing.T) {
 		e    record.Environment
 		want string
 	}{
-		{record.Environment{Outside: outside}, "/x/scratch"},
+		{record.Environment{Target: record.Target{Outside: outside}}, "/x/scratch"},
 		{record.Environment{}, ""},
-		{record.Environment{Outside: outside, Files: record.Files{Mount: &record.Mount{Kind: "9p"}}}, ""},
-		{record.Environment{Outside: outside, Files: record.Files{Mount: &record.Mount{Kind: "rsync"}}}, "/x/scratch"},
-		{record.Environment{Outside: outside, Files: record.Files{Mount: &record.Mount{Kind: "disk",
-			Command: []string{"mke2fs", "-q", "/x/one,a"}}}}, "/x/one,a"},
-		{record.Environment{Outside: outside, Files: record.Files{Mount: &record.Mount{Kind: "disk"}}}, ""},
+		{record.Environment{Target: record.Target{Outside: outside,
+			Files: record.Files{Mount: &record.Mount{Kind: "9p"}}}}, ""},
+		{record.Environment{Target: record.Target{Outside: outside,
+			Files: record.Files{Mount: &record.Mount{Kind: "rsync"}}}}, "/x/scratch"},
+		{record.Environment{Target: record.Target{Outside: outside,
+			Files: record.Files{Mount: &record.Mount{Kind: "disk",
+				Command: []string{"mke2fs", "-q", "/x/one,a"}}}}}, "/x/one,a"},
+		{record.Environment{Target: record.Target{Outside: outside,
+			Files: record.Files{Mount: &record.Mount{Kind: "disk"}}}}, ""},
 	} {
 		if got := Image(&c.e); got != c.want {
 			t.Errorf("%+v: %q, want %q", c.e.Mount, got, c.want)

@@ -142,7 +142,7 @@ func (m *machine) declare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d := Declared(m.spec.Driver, &record.Environment{Outside: m.env.Facts(), Inside: inside})
+	d := Declared(m.spec.Driver, &record.Environment{Target: record.Target{Outside: m.env.Facts(), Inside: inside}})
 	m.declared = &d
 	return nil
 }

@@ -77,7 +77,7 @@ func TestVirtualBox(t *testing.T) {
 			t.Error(m.Err)
 			continue
 		}
-		e := record.Environment{Outside: v.Facts(), Files: record.Files{Mount: &m.Mount}}
+		e := record.Environment{Target: record.Target{Outside: v.Facts(), Files: record.Files{Mount: &m.Mount}}}
 		got, err := s.Mount(t.Context(), m.Order)
 		if err == nil {
 			m.Mount.Type, m.Mount.Source, m.Mount.Options = got.Type, got.Source, got.Options

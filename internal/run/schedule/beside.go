@@ -392,7 +392,8 @@ func (o *envOpener) openBeside() {
 		if !ok {
 			continue
 		}
-		rec := record.Environment{Name: e.Name, Spec: e.Text, Of: e.Of, Like: e.Like, Beside: e.Beside,
+		rec := record.Environment{Target: record.Target{Name: e.Name, Spec: e.Text, Of: e.Of, Like: e.Like,
+			Beside: e.Beside},
 			Session: o.journal.session}
 		like, in := o.table.targets[e.Like], o.table.targets[n.In[e.Like]]
 		switch {

@@ -18,12 +18,13 @@ func TestColdWithoutAViewOfTheHostIsDoubted(t *testing.T) {
 	deeper.Extra = map[string]string{"hypervisor.vm": "another"}
 	drop := func(context.Context) error { return nil }
 	targets := map[string]*target{
-		"host":   {Target: Target{Record: record.Environment{Inside: own}}},
-		"far":    {Target: Target{Record: record.Environment{Inside: other}}},
-		"nested": {Target: Target{Record: record.Environment{Inside: deeper}}},
-		"vm":     {Target: Target{Record: record.Environment{Inside: other}, DropHostCache: drop}},
-		"host:d": {Target: Target{Record: record.Environment{Of: "host"}}},
-		"far:d":  {Target: Target{Record: record.Environment{Of: "far"}}},
+		"host":   {Target: Target{Record: record.Environment{Target: record.Target{Inside: own}}}},
+		"far":    {Target: Target{Record: record.Environment{Target: record.Target{Inside: other}}}},
+		"nested": {Target: Target{Record: record.Environment{Target: record.Target{Inside: deeper}}}},
+		"vm": {Target: Target{Record: record.Environment{Target: record.Target{Inside: other}},
+			DropHostCache: drop}},
+		"host:d": {Target: Target{Record: record.Environment{Target: record.Target{Of: "host"}}}},
+		"far:d":  {Target: Target{Record: record.Environment{Target: record.Target{Of: "far"}}}},
 	}
 	kind := workload.Kind{Name: "k", HostCold: func(p workload.Params) bool { return p["cache"] == "cold" }}
 	s := &coldStart{kinds: func(string) (*workload.Kind, bool) { return &kind, true }, table: &table{targets: targets}}

@@ -76,8 +76,9 @@ func (o *envOpener) beginCopies() {
 }
 
 func (o *envOpener) copiesRecord(e *plan.Target, f *record.Failure) record.Environment {
-	return record.Environment{Name: e.Name, Spec: e.Text, Like: e.Like, Copies: e.Copies, Session: o.journal.session,
-		Error: f}
+	return record.Environment{Session: o.journal.session, Target: record.Target{Name: e.Name, Spec: e.Text,
+		Like: e.Like, Copies: e.Copies,
+		Error: f}}
 }
 
 func (s *copySet) dropHostCaches(n int) func(context.Context) error {

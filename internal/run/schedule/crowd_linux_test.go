@@ -75,7 +75,8 @@ func newMachines(t *testing.T, names ...string) *machines {
 }
 
 func (m *machines) Open(ctx context.Context, e *plan.Target, _ []*plan.Target, session int) (Target, error) {
-	t := Target{Record: record.Environment{Name: e.Name, Spec: e.Text, Session: session, OpenNS: 1}}
+	t := Target{Record: record.Environment{Target: record.Target{Name: e.Name, Spec: e.Text}, Session: session,
+		OpenNS: 1}}
 	var stream *proc.Stream
 	err := m.spaces[e.Name].Do(func() (err error) {
 		stream, err = proc.Start(proc.Command(context.Background(), m.program, "agent", "--dir", m.t.TempDir()))

@@ -59,7 +59,8 @@ func (o *envOpener) openAll(ctx context.Context) error {
 				f := &record.Failure{Kind: "open",
 					Message: fmt.Sprintf("%s: its environment did not open: %s", m.Name, f.Message)}
 				o.journal.envs = append(o.journal.envs,
-					record.Environment{Name: m.Name, Spec: m.Text, Of: m.Of, Session: o.journal.session, Error: f})
+					record.Environment{Session: o.journal.session, Target: record.Target{Name: m.Name, Spec: m.Text,
+						Of: m.Of, Error: f}})
 				if err := o.unopened(m, f); err != nil {
 					return err
 				}

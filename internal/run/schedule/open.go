@@ -43,7 +43,7 @@ const (
 
 // Open implements Opener.
 func (d *Drivers) Open(ctx context.Context, e *plan.Target, mounts []*plan.Target, session int) (Target, error) {
-	t := Target{Record: record.Environment{Name: e.Name, Spec: e.Text, Session: session}}
+	t := Target{Record: record.Environment{Target: record.Target{Name: e.Name, Spec: e.Text}, Session: session}}
 	info, ok := d.Registry.Lookup(e.Spec.Driver)
 	if !ok {
 		return t, fmt.Errorf("environment %s: there is no driver %q", e.Name, e.Spec.Driver)
@@ -157,8 +157,9 @@ func (d *Drivers) mount(ctx context.Context, s *deploy.Conn, opened env.Env, mou
 	for i, got := range m.Mounts() {
 		began := time.Now()
 		t := &out[i]
-		t.Record = record.Environment{Name: mounts[i].Name, Spec: mounts[i].Text, Of: mounts[i].Of, Session: session,
-			Outside: opened.Facts(), Files: record.Files{Mount: &got.Mount, Disks: pictures(got.Disk)}}
+		t.Record = record.Environment{Session: session, Target: record.Target{Name: mounts[i].Name,
+			Spec: mounts[i].Text, Of: mounts[i].Of,
+			Outside: opened.Facts(), Files: record.Files{Mount: &got.Mount, Disks: pictures(got.Disk)}}}
 		if t.Err = got.Err; t.Err == nil {
 			t.Root, t.Err = got.Mount.Dir, d.putMount(ctx, s, &got, t)
 		}

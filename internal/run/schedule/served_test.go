@@ -30,7 +30,7 @@ func (s *served) Open(ctx context.Context, e *plan.Target, mounts []*plan.Target
 			told.Ended, told.Why = s.ended, func() error { return errors.New("signal: killed") }
 		}
 		t.Mounts = append(t.Mounts, MountTarget{Root: m.Name,
-			Record: record.Environment{Name: m.Name, Of: m.Of, Session: session}, Served: told})
+			Record: record.Environment{Target: record.Target{Name: m.Name, Of: m.Of}, Session: session}, Served: told})
 	}
 	if len(mounts) > 0 {
 		t.Agent = &waiting{simAgent: t.Agent.(*simAgent), ended: s.ended}

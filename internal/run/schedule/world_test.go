@@ -78,7 +78,8 @@ func newWorld(noise float64, cost map[string]float64) *world {
 }
 
 func (w *world) Open(ctx context.Context, e *plan.Target, _ []*plan.Target, session int) (Target, error) {
-	t := Target{Record: record.Environment{Name: e.Name, Spec: e.Text, Session: session, OpenNS: 1}}
+	t := Target{Record: record.Environment{Target: record.Target{Name: e.Name, Spec: e.Text}, Session: session,
+		OpenNS: 1}}
 	if w.hangs[e.Name] == "open" {
 		<-ctx.Done()
 		return t, ctx.Err()

@@ -106,8 +106,8 @@ func (f *fake) files(t testing.TB) map[string][]byte {
 		facts := record.Facts{OS: "linux", Arch: "amd64", Kernel: f.kernel, Distro: "Debian GNU/Linux 12 (bookworm)",
 			Hostname: f.host, CPU: f.cpu, Cores: 2, Threads: 4, MemoryBytes: 8 << 30,
 			Emulated: f.emulated && p.Targets[i].Name == "qemu"}
-		envs = append(envs, record.Environment{Name: p.Targets[i].Name, Spec: p.Targets[i].Text, Session: 1,
-			OpenNS: 1e8, Inside: facts, Outside: record.Facts{OS: "linux", Arch: "amd64"}})
+		envs = append(envs, record.Environment{Session: 1, OpenNS: 1e8, Target: record.Target{Name: p.Targets[i].Name,
+			Spec: p.Targets[i].Text, Inside: facts, Outside: record.Facts{OS: "linux", Arch: "amd64"}}})
 	}
 	src, err := json.MarshalIndent(envs, "", "  ")
 	if err != nil {

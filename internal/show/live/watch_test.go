@@ -60,8 +60,8 @@ func newCourse(t *testing.T) *course {
 		Kinds: func(string) (*workload.Kind, bool) { return &kinds[0], true }}, "out")
 	c.disk = c.Watch
 	c.now = func() time.Time { return c.clock }
-	if err := c.disk.Environments([]record.Environment{{Name: "host", Session: 1},
-		{Name: "box", Session: 1}}); err != nil {
+	if err := c.disk.Environments([]record.Environment{{Target: record.Target{Name: "host"}, Session: 1},
+		{Target: record.Target{Name: "box"}, Session: 1}}); err != nil {
 		t.Fatal(err)
 	}
 	return c

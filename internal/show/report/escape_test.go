@@ -22,8 +22,8 @@ import (
 // hostileModel has the text wherever a name or a message can stand.
 func hostileModel(s string) *Model {
 	r := &verdict.Result{Run: verdict.Run{ID: s, Name: s, Baseline: s, Version: s, Scope: s, Alpha: 0.05},
-		Targets: []verdict.Target{{Name: s, Baseline: true},
-			{Name: s + "x", Spec: s, Inside: record.Facts{OS: s, Kernel: s, CPU: s}}},
+		Targets: []verdict.Target{{Target: record.Target{Name: s}, Baseline: true},
+			{Target: record.Target{Name: s + "x", Spec: s, Inside: record.Facts{OS: s, Kernel: s, CPU: s}}}},
 		Cells: []verdict.Cell{{Workload: s, Kind: s, Family: s, Metric: s, Unit: s, Target: s + "x", Baseline: s,
 			Primary: true, Writes: true, BaselineCenter: 5, Center: 6,
 			Ratio: record.Ratio{Center: 1.2, Low: 1.1, High: 1.3, Level: 0.95, Blocks: 10,

@@ -193,7 +193,8 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("%q is not in %q", want, text)
 		}
 	}
-	empty := NewModel(&verdict.Result{Targets: []verdict.Target{{Name: "host", Baseline: true}, {Name: "vm"}}})
+	empty := NewModel(&verdict.Result{Targets: []verdict.Target{{Target: record.Target{Name: "host"}, Baseline: true},
+		{Target: record.Target{Name: "vm"}}}})
 	if a := empty.Answers(); len(a) != 1 || a[0].Text != "Nothing is known of vm yet." {
 		t.Errorf("%+v", a)
 	}

@@ -133,7 +133,8 @@ func TestHTMLTrials(t *testing.T) {
 	trials = append(trials, record.Trial{Seq: 6, Session: 1, Block: 3, Workload: "w", Target: "vm",
 		Error: &record.Failure{Message: strings.Repeat("é", 400)}},
 		trial(7, 4, "vm", "", 5), record.Trial{Seq: 8, Session: 1, Block: 4, Workload: "w", Discarded: "steal"})
-	m := NewModel(&verdict.Result{Targets: []verdict.Target{{Name: "host", Baseline: true}, {Name: "vm"}}})
+	m := NewModel(&verdict.Result{Targets: []verdict.Target{{Target: record.Target{Name: "host"}, Baseline: true},
+		{Target: record.Target{Name: "vm"}}}})
 	m.Trials = trials
 	x := pageTrials(m, nil)
 	if len(x.Series) != 1 {
@@ -196,7 +197,7 @@ func FuzzHTML(f *testing.F) {
 	f.Add("vm", "</script><script>alert(1)</script>", "\u2028<!--\xff\x00")
 	f.Fuzz(func(t *testing.T, target, label, text string) {
 		m := NewModel(&verdict.Result{Run: verdict.Run{Name: text, Baseline: target},
-			Targets: []verdict.Target{{Name: target, Baseline: true}},
+			Targets: []verdict.Target{{Target: record.Target{Name: target}, Baseline: true}},
 			Cells: []verdict.Cell{{Workload: label, Target: target,
 				Failure: &record.Failure{Message: text, Evidence: label}}}})
 		m.Plan, m.Bundle = &plan.Plan{Question: text, Baseline: target,

@@ -32,7 +32,8 @@ func noisyScene() *verdict.Result {
 					if like != "host" {
 						e.Against = like
 					}
-					in.Environments[i] = record.Environment{Name: e.Name, Like: like, Beside: beside, Session: 1}
+					in.Environments[i] = record.Environment{Target: record.Target{Name: e.Name, Like: like,
+						Beside: beside}, Session: 1}
 				}
 			}
 			for i := range in.Trials {

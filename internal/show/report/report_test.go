@@ -183,7 +183,7 @@ func TestJSON(t *testing.T) {
 
 func TestJSONOfNothing(t *testing.T) {
 	r := &verdict.Result{Schema: verdict.Schema, Run: verdict.Run{ID: "x", Seconds: math.NaN()},
-		Targets: []verdict.Target{{Name: "host", OpenS: math.Inf(1)}},
+		Targets: []verdict.Target{{Target: record.Target{Name: "host"}, OpenS: math.Inf(1)}},
 		Cells:   []verdict.Cell{{Ratio: record.Ratio{High: math.Inf(1), Verdict: record.Inconclusive}}}}
 	got := render(t, JSON, NewModel(r))
 	if bytes.Contains(got, []byte(": null")) || !math.IsInf(r.Cells[0].High, 1) {
@@ -228,8 +228,9 @@ func TestRowsWithABaselineOfTheirOwn(t *testing.T) {
 			Ratio: record.Ratio{Center: ratio, Blocks: 10, Verdict: record.Different}}
 	}
 	r := &verdict.Result{Run: verdict.Run{Baseline: "host"},
-		Targets: []verdict.Target{{Name: "host", Baseline: true}, {Name: "box"}, {Name: "vm", Against: "box"},
-			{Name: "vm:9p", Of: "vm", Against: "vm"}},
+		Targets: []verdict.Target{{Target: record.Target{Name: "host"}, Baseline: true},
+			{Target: record.Target{Name: "box"}}, {Target: record.Target{Name: "vm"}, Against: "box"},
+			{Target: record.Target{Name: "vm:9p", Of: "vm"}, Against: "vm"}},
 		Cells: []verdict.Cell{cell("vm", "box", 4), cell("vm:9p", "vm", 1.5)}}
 	m := NewModel(r)
 	if len(m.Rows) != 1 || m.Rows[0].Base != "box" || m.Rows[0].BaselineText() != "box 10.0 req/s" {
@@ -307,8 +308,8 @@ func FuzzTerminal(f *testing.F) {
 	f.Add("b\x1b[31m", "\u202e\r\n\t", strings.Repeat("\xff日", 300), 1)
 	f.Fuzz(func(t *testing.T, target, label, text string, columns int) {
 		r := &verdict.Result{Run: verdict.Run{Baseline: target, Version: text, Name: label, Scope: text, Alpha: 0.05},
-			Targets: []verdict.Target{{Name: target, Baseline: true},
-				{Name: target + "x", Spec: text, Inside: record.Facts{Kernel: text}}},
+			Targets: []verdict.Target{{Target: record.Target{Name: target}, Baseline: true},
+				{Target: record.Target{Name: target + "x", Spec: text, Inside: record.Facts{Kernel: text}}}},
 			Cells: []verdict.Cell{{Workload: label, Target: target + "x", Primary: true, Unit: text, BaselineCenter: 5,
 				Ratio: record.Ratio{Verdict: record.Failed}, Failure: &record.Failure{Message: text},
 				Warnings: []record.Warning{{Text: text, Remedy: label}}}},
@@ -340,8 +341,9 @@ func TestOpenCellsOfMetricsAreTold(t *testing.T) {
 			Warnings: []record.Warning{{Code: "noisy-host", Text: "noise in " + metric}}}
 	}
 	m := NewModel(&verdict.Result{Run: verdict.Run{Baseline: "host"},
-		Targets: []verdict.Target{{Name: "host", Baseline: true}, {Name: "box"}},
-		Cells:   []verdict.Cell{cell("seconds", true), cell("user_seconds", false)}})
+		Targets: []verdict.Target{{Target: record.Target{Name: "host"}, Baseline: true},
+			{Target: record.Target{Name: "box"}}},
+		Cells: []verdict.Cell{cell("seconds", true), cell("user_seconds", false)}})
 	m.Text = TextOptions{Width: 120, Details: true}
 	text := string(render(t, Terminal, m))
 	for _, want := range []string{"* box command: noise in seconds",
@@ -367,7 +369,8 @@ func TestFailureSaysWhatTheWorkSaid(t *testing.T) {
 		{"environment-died", "[    1.0] a console\n", ""},
 	} {
 		m := NewModel(&verdict.Result{Run: verdict.Run{Baseline: "host"},
-			Targets: []verdict.Target{{Name: "host", Baseline: true}, {Name: "box"}},
+			Targets: []verdict.Target{{Target: record.Target{Name: "host"}, Baseline: true},
+				{Target: record.Target{Name: "box"}}},
 			Cells: []verdict.Cell{{Workload: "command", Metric: "seconds", Primary: true, Unit: "s", Target: "box",
 				Baseline: "host",
 				Failure:  &record.Failure{Kind: c.kind, Message: "ended with exit code 2", Evidence: c.evidence},

@@ -14,7 +14,7 @@ func variantsOf(cost map[string]map[string]float64, names ...string) *Model {
 	r := &verdict.Result{Schema: verdict.Schema, Run: verdict.Run{Baseline: names[0], Blocks: 10, Scope: "on this boot",
 		Finished: true, Version: "0.1.0", Alpha: 0.05}}
 	for i, name := range names {
-		r.Targets = append(r.Targets, verdict.Target{Name: name, Baseline: i == 0})
+		r.Targets = append(r.Targets, verdict.Target{Target: record.Target{Name: name}, Baseline: i == 0})
 		if i == 0 {
 			continue
 		}

@@ -76,9 +76,10 @@ func (s scene) result() *verdict.Result {
 	for _, name := range s.targets {
 		p.Targets = append(p.Targets, plan.Target{Name: name, Spec: env.Spec{Name: name, Driver: "local"},
 			Text: "local"})
-		in.Environments = append(in.Environments, record.Environment{Name: name, Spec: "local", Session: 1, OpenNS: 1e8,
-			Inside: record.Facts{OS: "linux", Arch: "amd64", Kernel: "6.1.0", Distro: "Debian 12", CPU: "Test CPU",
-				Threads: 2, MemoryBytes: 4 << 30}})
+		in.Environments = append(in.Environments, record.Environment{Session: 1, OpenNS: 1e8,
+			Target: record.Target{Name: name, Spec: "local", Inside: record.Facts{OS: "linux", Arch: "amd64",
+				Kernel: "6.1.0", Distro: "Debian 12", CPU: "Test CPU",
+				Threads: 2, MemoryBytes: 4 << 30}}})
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	seq := 0
@@ -239,9 +240,9 @@ func scenes() map[string]*Model {
 	}
 	dead := scene{targets: []string{"host", "box", "vm"}, workloads: work("cpu.prime", "fs.randread"), blocks: 15,
 		tweak: func(in *verdict.Input) {
-			in.Environments[2] = record.Environment{Name: "vm", Spec: "qemu", Session: 1,
+			in.Environments[2] = record.Environment{Session: 1, Target: record.Target{Name: "vm", Spec: "qemu",
 				Error: &record.Failure{Kind: "boot",
-					Message: "vm: boot: no handshake within 30 s; the console ends in \x1b[2JKernel panic"}}
+					Message: "vm: boot: no handshake within 30 s; the console ends in \x1b[2JKernel panic"}}}
 			kept := in.Trials[:0]
 			for _, t := range in.Trials {
 				if t.Target != "vm" {
