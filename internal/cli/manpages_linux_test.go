@@ -13,6 +13,7 @@ var flagRE = regexp.MustCompile(`(?m)^ +(?:-\w, )?--([a-z][a-z-]*)`)
 
 // TestManPages holds that every command has a page that says what its help says, and that roff takes it without a word.
 func TestManPages(t *testing.T) {
+	otherProcess(t)
 	dir := t.TempDir()
 	run := func(args ...string) string {
 		t.Helper()

@@ -521,6 +521,7 @@ func unmade(t *testing.T, dir, problem string) {
 
 // TestPublishToGitLab: one note, which is updated; rights that lack are told.
 func TestPublishToGitLab(t *testing.T) {
+	otherProcess(t)
 	t.Parallel()
 	api := newStandIn(t, "gitlab.json")
 	dir := t.TempDir()
@@ -549,6 +550,7 @@ func TestPublishToGitLab(t *testing.T) {
 
 // TestPublishFromJenkins: the pull request is told from its address.
 func TestPublishFromJenkins(t *testing.T) {
+	otherProcess(t)
 	t.Parallel()
 	api := newStandIn(t, "github.json")
 	dir := t.TempDir()

@@ -54,9 +54,11 @@ func testMain(m *testing.M) int {
 		return 1
 	}
 	tareBinary = filepath.Join(dir, "tare")
-	if built := os.Getenv("TARE_BIN"); built != "" {
+	switch built := os.Getenv("TARE_BIN"); {
+	case raced && testing.Short(): // see otherProcess
+	case built != "":
 		err = os.Symlink(built, tareBinary)
-	} else {
+	default:
 		err = buildTare(dir)
 	}
 	if err != nil {
@@ -124,8 +126,17 @@ func goBuild(args ...string) error {
 	return nil
 }
 
+// otherProcess leaves a test of the program itself out of the race detector's short run: it sees this process only.
+func otherProcess(t *testing.T) {
+	t.Helper()
+	if raced && testing.Short() {
+		t.Skip("the race detector does not see into another process")
+	}
+}
+
 // TestScripts runs testdata/script/*.txtar against the real binary and real environments.
 func TestScripts(t *testing.T) {
+	otherProcess(t)
 	testscript.Run(t, testscript.Params{
 		Dir: "../../testdata/script",
 		Setup: func(e *testscript.Env) error {
