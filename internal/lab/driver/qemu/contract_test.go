@@ -18,6 +18,9 @@ func TestContract(t *testing.T) {
 	need(t, "amd64", microvm.Cloud)
 	for _, machine := range []string{"q35", "microvm"} {
 		t.Run(machine, func(t *testing.T) {
+			if machine == "microvm" {
+				repeats(t)
+			}
 			envtest.Run(t, driver{}, envtest.Options{
 				Spec: spec("arch", "x86_64", "accel", "tcg", "machine", machine, "cpus", "2", "memory", "512MiB",
 					"disk", "64MiB", "boot", "3m"), OS: "linux", Arch: "amd64", Attached: true,

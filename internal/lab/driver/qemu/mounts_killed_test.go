@@ -72,6 +72,7 @@ func killedMounts(t *testing.T) []env.Spec {
 }
 
 func TestKilledControllerLeavesOnlyWhatCleanFinds(t *testing.T) {
+	repeats(t)
 	t.Parallel()
 	need(t, "amd64", microvm.Generic)
 	agent, err := agenttest.Store(t).Path("linux", "amd64")

@@ -93,6 +93,7 @@ func staying[T any](find func() []T) (left []T) {
 }
 
 func TestOwnMountsAreThereAsAskedFor(t *testing.T) {
+	repeats(t)
 	t.Parallel()
 	need(t, "amd64", microvm.Generic)
 	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "none", "memory", "512MiB", "kernel",
@@ -225,6 +226,9 @@ func TestMountThatQEMURefusesFailsAlone(t *testing.T) {
 	need(t, "amd64", microvm.Cloud)
 	for _, machine := range []string{"q35", "microvm"} {
 		t.Run(machine, func(t *testing.T) {
+			if machine == "microvm" {
+				repeats(t)
+			}
 			qemu, err := proc.LookPath("qemu-system-x86_64")
 			if err != nil {
 				t.Fatal(err)
@@ -279,6 +283,7 @@ func TestServersEndWithTheMachine(t *testing.T) {
 
 // microvm has no PCI, and arm64 cannot run this machine's programs.
 func TestMountsOnOtherMachines(t *testing.T) {
+	repeats(t)
 	t.Parallel()
 	for _, c := range []struct{ arch, machine, flavour string }{
 		{"amd64", "microvm", microvm.Generic}, {"arm64", "virt", microvm.Cloud},

@@ -88,6 +88,9 @@ func TestNetworksOfTheRunsOwn(t *testing.T) {
 		{netTap, "", microvm.Cloud}, {netBridge, "e1000", microvm.Generic}, {netMacvtap, "virtio", microvm.Cloud},
 	} {
 		t.Run(c.net, func(t *testing.T) {
+			if c.net == netBridge {
+				repeats(t) // of TestAFailedOpeningLeavesNoNetwork
+			}
 			needBeside(t, "amd64", c.kernel) // the turn is the whole test's
 			before := outside(t)
 			s := spec("arch", "x86_64", "accel", "tcg", "disk", "none", "memory", "256MiB", "kernel", c.kernel, "net",
@@ -331,6 +334,7 @@ func TestAFailedOpeningLeavesNoNetwork(t *testing.T) {
 
 // TestKilledControllerLeavesNoNetwork kills a controller whose machine is on a network of the run's own.
 func TestKilledControllerLeavesNoNetwork(t *testing.T) {
+	repeats(t)
 	t.Parallel()
 	need(t, "amd64", microvm.Cloud)
 	if os.Geteuid() != 0 {

@@ -63,6 +63,7 @@ func TestServerOfTheHostInParts(t *testing.T) {
 		}
 	})
 	t.Run("server", func(t *testing.T) {
+		repeats(t) // all of it is in the guest
 		m := mounted(t, v, "p")
 		if m.Err != nil {
 			t.Fatal(m.Err)

@@ -98,6 +98,15 @@ func needBeside(t testing.TB, arch, flavour string) {
 	}
 }
 
+// repeats leaves out of -short, which is for the race detector, what runs the code of this process as another test does:
+// the difference is in the guest, in QEMU's arguments or in what is left of a controller that was killed.
+func repeats(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("in this process it is what another test does")
+	}
+}
+
 var opened atomic.Int64 // openings, so that no run's id is a prefix of another's
 
 // options are the options of an opening. They wait long enough for every boot, except in tests of that.
@@ -183,6 +192,7 @@ func nullTrial(t testing.TB, s *deploy.Conn) {
 }
 
 func TestArm64GuestRunsATrial(t *testing.T) {
+	repeats(t)
 	t.Parallel()
 	need(t, "arm64", microvm.Cloud)
 	v, s := open(t, driver{}, options(t, spec("arch", "arm64", "accel", "tcg", "cpus", "2", "memory", "512MiB", "disk",
@@ -205,6 +215,7 @@ func TestArm64GuestRunsATrial(t *testing.T) {
 
 // The kernel is of another release of Debian than the host's, and its image is of another form.
 func TestRiscvGuestRunsATrial(t *testing.T) {
+	repeats(t)
 	t.Parallel()
 	need(t, "riscv64", microvm.Generic)
 	v, s := open(t, driver{}, options(t, spec("arch", "riscv64", "accel", "tcg", "cpus", "2", "memory", "512MiB",
@@ -241,6 +252,9 @@ func TestScratchDiskIsExt4WithTheCacheAskedFor(t *testing.T) {
 		{"writethrough", "none", "direct=off,no-flush=off,guest-write-cache=off"},
 	} {
 		t.Run(c.cache, func(t *testing.T) {
+			if c.nic == "none" {
+				repeats(t)
+			}
 			o := options(t, spec("arch", "x86_64", "accel", "tcg", "cache", c.cache, "nic", c.nic, "disk", "64MiB",
 				"memory", "256MiB"))
 			o.Peer = true
@@ -268,6 +282,7 @@ func TestScratchDiskIsExt4WithTheCacheAskedFor(t *testing.T) {
 }
 
 func TestGuestWithoutADiskWorksInMemory(t *testing.T) {
+	repeats(t)
 	t.Parallel()
 	need(t, "amd64", microvm.Generic)
 	// The example in the command line's documentation, with the card for which only the generic kernel has a driver.
@@ -471,6 +486,7 @@ func BenchmarkBoot(b *testing.B) {
 // With earlyprintk the kernel spends so much time on the console that microvm's only timer cannot calibrate the TSC.
 // Without the frequency on the command line, all of twelve boots hung there.
 func TestMicrovmBootsWithoutATimerToCalibrateBy(t *testing.T) {
+	repeats(t)
 	need(t, "amd64", microvm.Cloud)
 	if hostTSC() == 0 {
 		t.Skip("the frequency of QEMU's counter is known on x86 hosts only")

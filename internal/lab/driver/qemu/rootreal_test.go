@@ -53,6 +53,7 @@ func partitioned(t *testing.T, image string) string {
 // TestRootImageAndProgramsOfMounts: a mount's programs are in the initramfs and not in the image, but workers still see
 // the mounted folder. The image has a partition, and the guest has no scratch disk.
 func TestRootImageAndProgramsOfMounts(t *testing.T) {
+	repeats(t)
 	t.Parallel()
 	need(t, "amd64", microvm.Generic)
 	for _, program := range []string{"sshfs", "ssh"} {

@@ -15,6 +15,7 @@ const rustDaemon = "TARE_VIRTIOFSD"
 
 // TestRustVirtiofsdServesAGuest mounts what the Rust daemon serves, with the settings that the C one lacks.
 func TestRustVirtiofsdServesAGuest(t *testing.T) {
+	repeats(t)
 	t.Parallel()
 	path := os.Getenv(rustDaemon)
 	if path == "" {

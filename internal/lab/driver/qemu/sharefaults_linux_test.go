@@ -156,6 +156,7 @@ func TestSharesThatFail(t *testing.T) {
 // TestDiskOfAFullHost fills the host's file system with a machine's disk in it, which is larger than the free space.
 // The guest gets an error; if QEMU stopped the machine instead, it would not answer any more.
 func TestDiskOfAFullHost(t *testing.T) {
+	repeats(t)
 	need(t, "amd64", microvm.Cloud)
 	if os.Geteuid() != 0 {
 		lacking(t, "mounting needs root")
