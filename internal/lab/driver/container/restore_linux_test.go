@@ -74,6 +74,9 @@ func restoring(t *testing.T, s *deploy.Conn, cell, root, tools string) (wire.Res
 
 // TestRestoreIntoPostgreSQL restores with the programs of an image, and reports what an image lacks.
 func TestRestoreIntoPostgreSQL(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the work is in the containers, which the race detector does not see into")
+	}
 	d := dockertest.Shared(t)
 	postgresImage(t, d, "tare-database:test")
 	e := newEngine("docker", d.Host)
