@@ -32,7 +32,7 @@ PAGE     := internal/show/report/page/dist/page.html
 WEB      := $(shell find web -path web/node_modules -prune -o -type f -print 2>/dev/null)
 HAS_NODE := $(shell command -v npm 2>/dev/null)
 
-.PHONY: build man agents web check vet lint lint-changed house tidy unit test test-real fuzz bench demo gallery release clean deps
+.PHONY: build man agents web check vet lint lint-changed house tidy unit test beforehand test-real fuzz bench demo gallery release clean deps
 build: bin/tare bin/tare-agent
 
 agents: $(PLATFORMS:%=$(AGENTS)/tare-agent_%.gz) $(TRACERS:%=$(AGENTS)/tare-tracer_%.gz)
@@ -111,9 +111,16 @@ unit:
 deps:
 	scripts/deps.sh test
 
-# Everything. TARE_REQUIRE turns every skip for a missing program into a failure.
-test: deps build vet lint tidy
+# Everything. TARE_REQUIRE turns every skip for a missing program into a failure. What is missing is installed while the
+# program is built.
+test:
+	+$(MAKE) --no-print-directory -j2 deps beforehand
 	scripts/test.sh
+
+# One after the other: what vet and lint read is made by build.
+beforehand: build
+	+$(MAKE) --no-print-directory vet
+	+$(MAKE) --no-print-directory lint tidy
 
 fuzz:
 	scripts/fuzz.sh

@@ -11,6 +11,10 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 export TARE_REQUIRE=1 CGO_ENABLED=0
 GO=${GO:-go}
+# As make build has it, or all of this machine's packages would be compiled once more.
+flags=$($GO env GOFLAGS)
+[[ " $flags " == *" -trimpath "* ]] || flags="${flags:+$flags }-trimpath"
+export GOFLAGS=$flags
 
 # Tests make and remove files by the ten thousand. An ext4 without a journal passes over every inode that was deleted within
 # the last minutes, and the packages that do so took three times as long there. So where files lie on one, the tests get
@@ -61,16 +65,32 @@ phase() { printf '== %s (after %d:%02d)\n' "$1" $((SECONDS / 60)) $((SECONDS % 6
 
 # What Debian's release lacks is fetched while every platform is compiled: both daemons of virtiofs are tested; there is no
 # MySQL and no VirtualBox; the agent for Windows needs a newer Wine; other programs' tests have disk images and logs of
-# database servers; and GitHub publishes what its API takes. Where this fails, the tests that need it fail with the reason.
-elsewhere=(virtiofsd=TARE_VIRTIOFSD mysql=TARE_MYSQL_ROOT wine=TARE_WINE_ROOT virtualbox=TARE_VIRTUALBOX_ROOT
-	qemu-samples=TARE_QEMU_SAMPLES sql-logs=TARE_SQL_LOGS github-api=TARE_GITHUB_API)
-fetching=()
+# database servers; GitHub publishes what its API takes; ReFrame runs the test class of contrib; and no package has the
+# control plane of Kubernetes, which is built of Go modules, once. Where this fails, the tests that need it fail with the
+# reason.
+elsewhere=(kube=TARE_KUBE virtiofsd=TARE_VIRTIOFSD mysql=TARE_MYSQL_ROOT wine=TARE_WINE_ROOT
+	virtualbox=TARE_VIRTUALBOX_ROOT qemu-samples=TARE_QEMU_SAMPLES sql-logs=TARE_SQL_LOGS github-api=TARE_GITHUB_API
+	reframe=TARE_REFRAME)
+# The sites that tests serve in environments take minutes to install, and are kept. Where this fails, the tests that need them
+# try again and say why.
+stacks=()
+[ $# -gt 0 ] || stacks=(mediawiki,pages=40,comments=10,users=5,pictures=4 wordpress,pages=40,comments=20,users=5,pictures=4)
+fetching=() building=()
 # They end with this script, and so do their downloads.
-trap 'for p in "${fetching[@]}"; do kill -TERM -- "-$p" 2>/dev/null; done; rm -rf "$work"' EXIT
+trap 'for p in "${fetching[@]}" ${building[@]+"${building[@]}"}; do kill -TERM -- "-$p" 2>/dev/null; done; rm -rf "$work"' EXIT
 set -m
 for what in "${elsewhere[@]}"; do
 	scripts/deps.sh "${what%=*}" >"$work/${what%=*}" 2>"$work/${what%=*}.log" &
 	fetching+=($!)
+done
+tare=bin/tare
+if [ ${#stacks[@]} -gt 0 ] && ! [ -x $tare ]; then
+	tare=$work/tare
+	$GO build -o "$tare" ./cmd/tare
+fi
+for stack in ${stacks[@]+"${stacks[@]}"}; do
+	"$tare" stack build "$stack" >/dev/null 2>"$work/${stack%%,*}.log" &
+	building+=($!)
 done
 set +m
 
@@ -95,36 +115,12 @@ for n in "${!elsewhere[@]}"; do
 	cat "$work/$name.log"
 	rm -f "$work/$name" "$work/$name.log"
 done
+for n in "${!stacks[@]}"; do
+	wait "${building[n]}" || echo "the site ${stacks[n]} could not be made"
+	cat "$work/${stacks[n]%%,*}.log"
+	rm -f "$work/${stacks[n]%%,*}.log"
+done
 trap 'rm -rf "$work"' EXIT
-
-# No package has the control plane of Kubernetes: it is built of Go modules, once.
-if TARE_KUBE=$(scripts/deps.sh kube); then
-	export TARE_KUBE
-else
-	unset TARE_KUBE
-fi
-# ReFrame runs the test class of contrib.
-if TARE_REFRAME=$(scripts/deps.sh reframe); then
-	export TARE_REFRAME
-else
-	unset TARE_REFRAME
-fi
-
-# The sites that tests serve in environments take minutes to install, and are kept. Where this fails, the tests that need them
-# try again and say why.
-if [ $# -eq 0 ]; then
-	phase "sites"
-	$GO build -o "$work/tare" ./cmd/tare
-	building=()
-	for stack in mediawiki,pages=40,comments=10,users=5,pictures=4 wordpress,pages=40,comments=20,users=5,pictures=4; do
-		"$work/tare" stack build $stack >/dev/null &
-		building+=($!)
-	done
-	for site in "${building[@]}"; do
-		wait "$site" || true
-	done
-	rm "$work/tare"
-fi
 
 # standing lists what stands in the user's own folders: all that is right in them, and all of tare and of the programs
 # that the tests start but what is kept there on purpose.
@@ -185,20 +181,21 @@ run() {
 	shift 2
 	"$work/gotestsum" --format pkgname-and-test-fails --format-hide-empty-pkg --hide-summary=all --no-color \
 		--rerun-fails=2 --rerun-fails-max-failures=8 --rerun-fails-abort-on-data-race --jsonfile "$work/$name.json" \
-		--packages "$packages" -- -count=1 -timeout 40m -vet=off -ldflags="-s -w" "$@"
+		--packages "$packages" -- -count=1 -timeout 60m -vet=off -ldflags="-s -w" "$@"
 }
 besides=()
 ended() { besides+=(-runner "gotestsum of $1 ended with an error"); }
 
 # queue NAME PACKAGE... splits packages into what one go test takes, in the order in which it is best begun: those that
 # work in machines, in two rows, one after the other in each, so that two machines at most start beside each other; what
-# else takes long, each by itself; the rest by the dozen. A line for each is in $work/queue.NAME, and the names of their
-# runs are added to $runs.
+# else takes long, each by itself, and first those that mostly wait: the machines do not; the rest by the dozen. A line for
+# each is in $work/queue.NAME, and the names of their runs are added to $runs.
 hypervisors="tare/internal/lab/driver/virtualbox tare/internal/lab/driver/vagrant tare/internal/lab/driver/libvirt
 	tare/internal/lab/driver/vmware tare/internal/lab/driver/serial"
 emulators="tare/internal/lab/driver/qemu tare/internal/run/durability"
-long="tare/internal/cli tare/internal/measure/workload/sql tare/bench tare/internal tare/internal/lab/driver/container
-	tare/internal/run/capture tare/internal/lab/deploy tare/internal/lab/driver/ssh tare/scripts/release"
+long="tare/internal/cli tare/internal/measure/workload/sql tare/internal/measure/workload/web
+	tare/internal/lab/driver/container tare/internal/run/capture tare/internal/lab/deploy tare/internal/measure/dbserver
+	tare/internal/sys/iperf3 tare/bench tare/internal tare/internal/lab/driver/ssh tare/scripts/release"
 queue() {
 	local name=$1 package n=0 row in_row rest=()
 	shift
@@ -241,13 +238,14 @@ lane() {
 	return $failed
 }
 
-# lanes NAME FLAG... runs three of them at a time: there are two cores, and what works in machines waits for half of its
-# time. It prints what the other two say when all have ended. A job of its own process group keeps its signals, which a
-# shell without job control would have it ignore.
+# lanes NAME FLAG... runs four of them at a time, or three on one processor: much of what they do is to wait for servers and
+# guests. It prints what the others say when all have ended. A job of its own process group keeps its signals, which a shell
+# without job control would have it ignore.
 lanes() {
 	local p beside=()
+	rm -f "$work"/said.*
 	set -m
-	for p in 1 2; do
+	for p in $([ "$(nproc)" -gt 1 ] && echo 1 2 3 || echo 1 2); do
 		lane "$@" >"$work/said.$p" 2>&1 &
 		beside+=($!)
 	done
