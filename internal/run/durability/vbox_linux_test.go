@@ -33,9 +33,9 @@ func needVirtualBox(t *testing.T) (env.Info, map[string]string) {
 func TestVirtualBox(t *testing.T) {
 	info, settings := needVirtualBox(t)
 	watcher(t) // a machine is not booted where nothing can be seen
-	// Debian's generic kernel has drivers for all of them, and the folder's.
+	// Debian's generic kernel has drivers for all of them, and the folder's. No other test goes on from its state.
 	maps.Copy(settings, map[string]string{"kernel": microvm.Generic, "chipset": "ich9", "nic": "virtio",
-		"nic_mode": "nat"})
+		"nic_mode": "nat", "saved": "off"})
 	disk := func(name string, pairs ...string) env.Spec {
 		s := env.Spec{Name: name, Driver: "disk", Settings: map[string]string{"size": "64MiB"}}
 		for i := 0; i < len(pairs); i += 2 {
