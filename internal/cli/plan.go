@@ -172,8 +172,8 @@ func (cmd *planCommand) lines(s *benchfmt.Suite, all bool) ([]string, error) {
 		fmt.Fprintf(cmd.err, "no line    %d more\n", n)
 	}
 	if len(lines) == 0 {
-		return nil, usagef("no case can be found by its name; of criterion, use the output of cargo criterion " +
-			"--message-format=json")
+		return nil, usagef("no case can be found in the output by its name; of criterion, use what cargo bench " +
+			"prints, or cargo criterion --message-format=json")
 	}
 	return lines, nil
 }

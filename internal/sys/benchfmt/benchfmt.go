@@ -28,6 +28,9 @@ const (
 	MaxValues  = 100_000 // of all figures with their repetitions
 	MaxName    = 300     // bytes of the name of a case, a figure or a unit
 	MaxLeft    = 100     // what was left out is told one by one up to here
+
+	// mostSearched bounds the bytes that are looked through to check expressions; cases beyond it have none.
+	mostSearched = 1 << 30
 )
 
 // Suite is what a suite of benchmarks printed.

@@ -317,7 +317,6 @@ func check(t *testing.T, format string, s *Suite) {
 	}
 }
 
-// TestMetricLines holds that each line finds in the output what the parser found, by the case's name.
 // TestShared: cases that all suites have, with the same unit; the others are named for each suite.
 func TestShared(t *testing.T) {
 	read := func(text string) *Suite {
@@ -343,6 +342,7 @@ func TestShared(t *testing.T) {
 	}
 }
 
+// TestMetricLines holds that each line finds in the output what the parser found, by the case's name.
 func TestMetricLines(t *testing.T) {
 	for _, c := range []struct {
 		format, file, line string
@@ -352,8 +352,11 @@ func TestMetricLines(t *testing.T) {
 		{"pytest", "pytest.json", `test_sample_py_test_sum_10:s:lower:re:`, 0},
 		{"google", "google.json", `bm_copy_64:ns:lower:re:`, 0},
 		{"criterion", "criterion.ndjson", `norm:ns:lower:re:`, 0},
-		{"criterion", "criterion.txt", "", 3},
-		{"jmh", "jmh.json", "", 2},
+		{"criterion", "criterion.txt", `fib_20:s:lower:re:`, 0},
+		{"criterion", "estimates.json", "", 1},
+		{"jmh", "jmh.json", `org_example_strings_join_avgt_size_10:ns/op:lower:re:`, 0},
+		{`(?m)^Benchmark(?P<name>\S+?)(?:-\d+)?\s+\d+\s+(?P<value>[0-9.]+) (?P<unit>\S+)`, "go.txt",
+			`sum_10:ns/op:lower:re:`, 0},
 	} {
 		out := sample(t, c.file)
 		s, err := parse(t, c.format, out)
@@ -367,12 +370,7 @@ func TestMetricLines(t *testing.T) {
 		}
 		for i, line := range lines {
 			part := strings.SplitN(line, ":", 5)
-			m := regexp.MustCompile(part[4]).FindSubmatch(out)
-			if m == nil {
-				t.Errorf("%s: no match: %s", c.file, line)
-				continue
-			}
-			v, err := Number(string(m[1]))
+			v, err := found(part[4], out)
 			want := s.Cases[i].Figures[0]
 			if f := normal(v, part[1]); err != nil || f.Unit != want.Unit ||
 				want.Repeats == 1 && math.Abs(f.Value-want.Value) > 1e-9*want.Value {
@@ -392,6 +390,87 @@ func TestMetricLines(t *testing.T) {
 	}
 	if got := strings.Join(names, " "); got != "a_b_1 a_b_1_2 b_7 b seconds_2 "+strings.Repeat("x", 58) {
 		t.Errorf("%s", got)
+	}
+}
+
+// found is what the workload command makes of an expression.
+func found(expression string, out []byte) (float64, error) {
+	re := regexp.MustCompile(expression)
+	m := re.FindSubmatch(out)
+	if m == nil {
+		return 0, fmt.Errorf("no match: %s", re)
+	}
+	v, err := Number(string(m[1]))
+	if re.SubexpIndex("unit") == 2 {
+		v *= Second(string(m[2]))
+	}
+	return v, err
+}
+
+// TestFindsTheSameCaseElsewhere: what the lines find in another run, where units, order and other cases have changed;
+// nothing where the case is not there.
+func TestFindsTheSameCaseElsewhere(t *testing.T) {
+	const jmh = `[
+    {
+        "benchmark" : "X.a", "mode" : "avgt", "jvmArgs" : [ ],
+        "params" : {
+            "z" : "1",
+            "b" : "%s"
+        },
+        "primaryMetric" : {
+            "score" : %s, "scorePercentiles" : { "0.0" : 1.0 },
+            "scoreUnit" : "%s", "rawData" : [ ]
+        },
+        "secondaryMetrics" : { }
+    },
+    {
+        "benchmark" : "X.plain", "mode" : "avgt", "jvmArgs" : [ ],
+        "primaryMetric" : {
+            "score" : 3.5E-4, "scorePercentiles" : { "0.0" : 1.0 }, "scoreUnit" : "us/op", "rawData" : [ ]
+        }, "secondaryMetrics" : { }
+    }
+]`
+	pattern := `(?P<name>\w+)=(?P<value>[0-9.]+) ?(?P<unit>\w*)`
+	for _, c := range []struct {
+		format, here, there string
+		want                map[string]float64 // by the name of the line; 0: it finds nothing
+	}{
+		{"criterion", "a b  time: [1.0 ms 1.5 ms 2.0 ms]\na very long name\n   time: [1 ns 2 ns 3 ns]\n",
+			"Benchmarking a b\na b  time: [900 µs 950 µs 1.0 ms]\na very long name\n\ttime: [1 µs 2 µs 3 µs]\n",
+			map[string]float64{"a_b": 950e-6, "a_very_long_name": 2e-6}},
+		{"criterion", "a  time: [1.0 cycles 1.5 cycles 2.0 cycles]\n", "a  time: [1.0 kcycles 1.5 kcycles 2 kcycles]\n",
+			map[string]float64{"a": 0}},
+		{"criterion", "b  time: [1.0 ms 1.5 ms 2.0 ms]\n", "a b  time: [1.0 ms 1.5 ms 2.0 ms]\n",
+			map[string]float64{"b": 0}},
+		{"jmh", fmt.Sprintf(jmh, "2", "7.25", "ns/op"), fmt.Sprintf(jmh, "2", "8.5", "ns/op"),
+			map[string]float64{"x_a_avgt_b_2_z_1": 8.5, "x_plain_avgt": 3.5e-4}},
+		{"jmh", fmt.Sprintf(jmh, "2", "7.25", "ns/op"), fmt.Sprintf(jmh, "3", "8.5", "ns/op"),
+			map[string]float64{"x_a_avgt_b_2_z_1": 0, "x_plain_avgt": 3.5e-4}},
+		{"jmh", fmt.Sprintf(jmh, "2", "7.25", "ns/op"), fmt.Sprintf(jmh, "2", "8.5", "ms/op"),
+			map[string]float64{"x_a_avgt_b_2_z_1": 0, "x_plain_avgt": 3.5e-4}},
+		{"jmh", strings.ReplaceAll(fmt.Sprintf(jmh, "2", "7.25", "ns/op"), " : ", ":"),
+			strings.ReplaceAll(fmt.Sprintf(jmh, "2", "8.5", "ns/op"), " : ", ":"),
+			map[string]float64{"x_a_avgt_b_2_z_1": 8.5, "x_plain_avgt": 3.5e-4}},
+		{pattern, "ba=2 ms a=1.5ms c=3 apples d=4", "c=6 apples ba=3 ms d=5 a=900us", map[string]float64{"ba": 3e-3,
+			"a": 900e-6, "c": 6, "d": 5}},
+		{pattern, "c=3 apples", "c=3 pears", map[string]float64{"c": 0}},
+	} {
+		s, err := parse(t, c.format, []byte(c.here))
+		if err != nil {
+			t.Errorf("%s: %v", c.format, err)
+			continue
+		}
+		lines, without := s.MetricLines(false)
+		if len(lines) != len(c.want) || len(without) > 0 {
+			t.Errorf("%s: without %q\n%s", c.format, without, strings.Join(lines, "\n"))
+		}
+		for _, l := range lines {
+			part := strings.SplitN(l, ":", 5)
+			v, err := found(part[4], []byte(c.there))
+			if want := c.want[part[0]]; math.Abs(v-want) > 1e-9*want || (want == 0) != (err != nil) {
+				t.Errorf("%s finds %v, %v; want %v", l, v, err, want)
+			}
+		}
 	}
 }
 

@@ -154,13 +154,27 @@ func criterionText(b *builder, out []byte) error {
 		}
 		v, u, err := middle(rest)
 		if err == nil {
-			err = b.add(name, figure, v, u)
+			f := normal(v, u)
+			if f.Name = figure; figure == "time" {
+				f.textFind(name, u)
+			}
+			err = b.put(name, f)
 		}
 		if err != nil {
 			return fmt.Errorf("line %d: %w", number, err)
 		}
 	}
 	return nil
+}
+
+// textFind has the time of a case found in criterion's text. Its unit is the one that suits the size, so that it may be
+// another one in the next run.
+func (f *Figure) textFind(name, unitName string) {
+	unitAt := regexp.QuoteMeta(unitName)
+	if Second(unitName) > 0 {
+		f.printed, unitAt = "s", `(?P<unit>\S+)`
+	}
+	f.find = `(?m)^` + regexp.QuoteMeta(name) + `\s+time:\s+\[\S+ \S+ ` + number + ` ` + unitAt + `\s`
 }
 
 // criterionFigure finds the figure of a line, what stands before it, and what is in its brackets.

@@ -1,9 +1,13 @@
 package benchfmt
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -16,7 +20,7 @@ func parseJMH(out []byte) (*Suite, error) {
 	var doc []struct {
 		Benchmark string                `json:"benchmark"`
 		Mode      string                `json:"mode"`
-		Params    map[string]string     `json:"params"`
+		Params    jmhParams             `json:"params"`
 		Primary   *jmhMetric            `json:"primaryMetric"`
 		Secondary map[string]*jmhMetric `json:"secondaryMetrics"`
 	}
@@ -27,8 +31,10 @@ func parseJMH(out []byte) (*Suite, error) {
 	for i := range doc {
 		d := &doc[i]
 		name := strings.TrimSpace(d.Benchmark + " " + d.Mode)
-		for _, k := range slices.Sorted(maps.Keys(d.Params)) {
-			name += " " + k + "=" + d.Params[k]
+		sorted := slices.Clone(d.Params)
+		slices.SortFunc(sorted, func(x, y [2]string) int { return strings.Compare(x[0], y[0]) })
+		for _, p := range sorted {
+			name += " " + p[0] + "=" + p[1]
 		}
 		if d.Primary == nil {
 			b.leave(name, "", "it has no primaryMetric")
@@ -38,7 +44,11 @@ func parseJMH(out []byte) (*Suite, error) {
 		if strings.HasPrefix(d.Primary.Unit, "ops/") {
 			what = "throughput"
 		}
-		err := b.add(name, what, d.Primary.Score.v, d.Primary.Unit)
+		find := ""
+		if i*len(out) < mostSearched {
+			find = d.Params.find(out, d.Benchmark, d.Mode, d.Primary)
+		}
+		err := b.found(name, what, d.Primary.Score.v, d.Primary.Unit, find)
 		for _, k := range slices.Sorted(maps.Keys(d.Secondary)) {
 			if m := d.Secondary[k]; err == nil && m != nil {
 				err = m.profiled(b, name, strings.TrimPrefix(k, "·")) // profilers mark their figures
@@ -54,6 +64,86 @@ func parseJMH(out []byte) (*Suite, error) {
 type jmhMetric struct {
 	Score amount `json:"score"`
 	Unit  string `json:"scoreUnit"`
+}
+
+// jmhParams are the parameters of a result, in the order of the file.
+type jmhParams [][2]string
+
+// UnmarshalJSON takes an object of texts.
+func (p *jmhParams) UnmarshalJSON(src []byte) error {
+	*p = nil
+	if bytes.Equal(src, []byte("null")) {
+		return nil
+	}
+	texts := []string{}
+	for d := json.NewDecoder(bytes.NewReader(src)); ; {
+		t, err := d.Token()
+		switch t := t.(type) {
+		case string:
+			texts = append(texts, t)
+		case json.Delim:
+			if t == '{' && d.InputOffset() == 1 || t == '}' && !d.More() {
+				continue
+			}
+			return errors.New("params: expected an object of texts")
+		case nil:
+			if err == io.EOF {
+				for i := 0; i+1 < len(texts); i += 2 {
+					*p = append(*p, [2]string{texts[i], texts[i+1]})
+				}
+				return nil
+			}
+			return errors.Join(err, errors.New("params: expected an object of texts"))
+		default:
+			return fmt.Errorf("params: expected an object of texts, found %v", t)
+		}
+	}
+}
+
+// find makes the expression for the score of a result: its name, mode and parameters stand before it, and no brace of
+// another result between them. It is held against the output, so where JMH writes another form there is none.
+func (p jmhParams) find(out []byte, benchmark, mode string, m *jmhMetric) string {
+	colon := ":"
+	for _, c := range []string{" : ", ": "} {
+		if bytes.Contains(out, []byte(`"benchmark"`+c+`"`)) {
+			colon = c
+			break
+		}
+	}
+	texts := []string{benchmark, mode, m.Unit}
+	pair := func(k, v string) string {
+		return `"` + regexp.QuoteMeta(k) + `"` + colon + `"` + regexp.QuoteMeta(v) + `"`
+	}
+	e := pair("benchmark", benchmark) + `,\s*` + pair("mode", mode) + `,[^{}]*`
+	if len(p) > 0 {
+		var pairs []string
+		for _, x := range p {
+			texts = append(texts, x[0], x[1])
+			pairs = append(pairs, pair(x[0], x[1]))
+		}
+		e += `"params"` + colon + `\{\s*` + strings.Join(pairs, `,\s*`) + `\s*\},\s*`
+	}
+	e += `"primaryMetric"` + colon + `\{\s*"score"` + colon + number + `,[^{}]*(?:\{[^{}]*\},\s*)?` +
+		pair("scoreUnit", m.Unit)
+	if slices.ContainsFunc(texts, func(s string) bool { return strings.ContainsAny(s, "\"\\\n") }) ||
+		!finds(out, e, m.Score.v) {
+		return ""
+	}
+	return e
+}
+
+// finds tells whether an expression finds a value in the output.
+func finds(out []byte, expression string, want float64) bool {
+	re, err := regexp.Compile(expression)
+	if err != nil {
+		return false
+	}
+	m := re.FindSubmatch(out)
+	if m == nil {
+		return false
+	}
+	v, err := Number(string(m[1]))
+	return err == nil && v == want
 }
 
 // profiled adds a further figure. Who works faster allocates more in a second: such a rate has no direction.

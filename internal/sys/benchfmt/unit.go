@@ -43,6 +43,24 @@ func isEach(per string) bool {
 	return false
 }
 
+// Second is how many seconds a unit has that is a second or a part of it, as programs write it: s, ms, us, µs, ns, ps.
+// It is 0 for any other.
+func Second(name string) float64 {
+	switch name {
+	case "s":
+		return 1
+	case "ms":
+		return 1e-3
+	case "us", "µs", "μs": // with the micro sign, and with the Greek letter
+		return 1e-6
+	case "ns":
+		return 1e-9
+	case "ps":
+		return 1e-12
+	}
+	return 0
+}
+
 // seconds is how many seconds a unit of time has; 0 if it is none.
 func seconds(name string) float64 {
 	switch name {

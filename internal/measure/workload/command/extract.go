@@ -163,11 +163,20 @@ func parseMetric(text string) (*userMetric, error) {
 	return u, nil
 }
 
-// firstGroup returns the number in the first group of the first match.
+// firstGroup returns the number in the first group of the first match. Where the second group is called unit, it has
+// the unit of a time, which may differ from run to run, and the number is in seconds.
 func firstGroup(out []byte, re *regexp.Regexp) (float64, error) {
 	m := re.FindSubmatch(out)
 	if m == nil {
 		return 0, fmt.Errorf("the output has no match for the expression %s", re)
 	}
-	return benchfmt.Number(string(m[1]))
+	v, err := benchfmt.Number(string(m[1]))
+	if err == nil && re.SubexpIndex("unit") == 2 {
+		s := benchfmt.Second(string(m[2]))
+		if s == 0 {
+			err = fmt.Errorf("%q is no unit of time", m[2])
+		}
+		v *= s
+	}
+	return v, err
 }

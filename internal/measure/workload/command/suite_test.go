@@ -94,3 +94,56 @@ func TestSuiteOfGoBenchmarks(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 }
+
+// TestSuitesOfOtherTools has the figures of each format's sample taken by the lines that are made of it.
+func TestSuitesOfOtherTools(t *testing.T) {
+	for file, format := range map[string]string{"go.txt": "go", "criterion.txt": "criterion",
+		"criterion.ndjson": "criterion", "jmh.json": "jmh", "pytest.json": "pytest", "google.json": "google"} {
+		out, err := os.ReadFile(filepath.Join("../../../sys/benchfmt/testdata", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		parse, err := benchfmt.New(format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		suite, err := parse(out)
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		lines, without := suite.MetricLines(false)
+		if len(lines) < 2 || len(without) > 0 {
+			t.Errorf("%s: %d lines, without %q", file, len(lines), without)
+		}
+		for i, line := range lines {
+			x, err := newExtractor(presetNone, line)
+			if err != nil {
+				t.Errorf("%s: %v", file, err)
+				continue
+			}
+			got, err := x.extract(out)
+			if err != nil {
+				t.Errorf("%s: %v", file, err)
+				continue
+			}
+			m := x.metrics()[0]
+			want := suite.Cases[i].Figures[0]
+			if v := got.values[m.Name]; m.Unit == "s" && want.Repeats == 1 && math.Abs(v-want.Value) > 1e-9*want.Value {
+				t.Errorf("%s: %s is %v, want %v", file, m.Name, v, want.Value)
+			}
+		}
+	}
+	x, err := newExtractor(presetNone, `x:s:lower:re:took ([0-9.]+) (?P<unit>\S+)`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]float64{"took 1.5 ms": 1.5e-3, "took 20 µs": 20e-6, "took 3 s": 3} {
+		if got, err := x.extract([]byte(text)); err != nil || math.Abs(got.values["x"]-want) > 1e-12 {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+	if _, err := x.extract([]byte("took 3 apples")); err == nil || !strings.Contains(err.Error(),
+		`"apples" is no unit of time`) {
+		t.Errorf("%v", err)
+	}
+}
