@@ -354,7 +354,8 @@ func (c *Client) outcome(mine, theirs *Results) (o Outcome, err error) {
 		}
 		switch {
 		case c.test.UDP && l.Down:
-			o.Received, o.Sent, o.Late = o.Received+l.Got.Received, o.Sent+l.Got.Next, o.Late+l.Got.Late
+			o.Received, o.Sent = o.Received+l.Got.Received, o.Sent+l.Got.Next
+			o.Late = joined(o.Late, l.Got.Late, true)
 			o.Jitter += l.Got.Jitter / float64(len(c.Lanes))
 		case c.test.UDP:
 			o.Received += int64(max(their.Packets-their.Errors, 0))

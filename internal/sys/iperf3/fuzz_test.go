@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"testing"
 	"time"
+
+	"tare/internal/sys/sock"
 )
 
 func FuzzUnpack(f *testing.F) {
@@ -63,5 +65,23 @@ func TestStreamIDs(t *testing.T) {
 		if got := StreamID(i); got != want {
 			t.Errorf("stream %d is %d, want %d", i, got, want)
 		}
+	}
+}
+
+// TestReorderedBothWays: a server does not tell what came late of what it received, so that of both ways together it is
+// not known, whichever of the streams is counted first.
+func TestReorderedBothWays(t *testing.T) {
+	up, down := Lane{Amount: 10}, Lane{Down: true, Got: sock.Arrivals{Received: 10, Next: 10, Late: 3}}
+	theirs := &Results{Streams: []Stream{{ID: StreamID(0), Packets: 10}, {ID: StreamID(1), Packets: 10}}}
+	mine := &Results{Streams: []Stream{{ID: StreamID(0), End: 1}, {ID: StreamID(1), End: 1}}}
+	for want, lanes := range map[int64][]Lane{-1: {up, down}, 6: {down, down}} {
+		c := &Client{test: Test{UDP: true}, Lanes: lanes}
+		if o, err := c.outcome(mine, theirs); err != nil || o.Late != want || o.Received != 20 || o.Sent != 20 {
+			t.Errorf("%+v, %v, want %d late", o, err, want)
+		}
+	}
+	c := &Client{test: Test{UDP: true}, Lanes: []Lane{down, up}}
+	if o, err := c.outcome(mine, theirs); err != nil || o.Late != -1 {
+		t.Errorf("%+v, %v", o, err)
 	}
 }

@@ -48,15 +48,21 @@ func stock(t *testing.T, words ...string) string {
 // stockStream is stock with the process.
 func stockStream(t *testing.T, words ...string) (string, *proc.Stream) {
 	t.Helper()
+	return stockOn(t, "127.0.0.1", words...)
+}
+
+// stockOn is stockStream at an address of this machine.
+func stockOn(t *testing.T, host string, words ...string) (string, *proc.Stream) {
+	t.Helper()
 	needIperf3(t)
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	at := l.Addr().String()
 	l.Close()
 	_, port, _ := net.SplitHostPort(at)
-	s, err := proc.Start(proc.Command(context.Background(), append([]string{"iperf3", "-s", "-B", "127.0.0.1",
+	s, err := proc.Start(proc.Command(context.Background(), append([]string{"iperf3", "-s", "-B", host,
 		"-p", port, "--forceflush"}, words...)...))
 	if err != nil {
 		t.Fatal(err)
@@ -217,7 +223,13 @@ func endless(t *testing.T, test iperf3.Test, length time.Duration) (idle bool) {
 // ours starts our server and returns its address and what it tells.
 func ours(t *testing.T) (at string, told chan serve.Report, end context.CancelFunc) {
 	t.Helper()
-	s, err := serve.Listen(netip.MustParseAddrPort("127.0.0.1:0"))
+	return oursOn(t, "127.0.0.1:0")
+}
+
+// oursOn is ours at an address of this machine.
+func oursOn(t *testing.T, on string) (at string, told chan serve.Report, end context.CancelFunc) {
+	t.Helper()
+	s, err := serve.Listen(netip.MustParseAddrPort(on))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -343,6 +355,34 @@ func TestRealClientWithOurServer(t *testing.T) {
 		if r := next(t, told); d.Error != "" || r.Err != nil || d.End.Sum.Packets <= 0 ||
 			d.End.Sum.Lost >= d.End.Sum.Packets {
 			t.Errorf("iperf3 %v: %+v; we tell %+v", words, d, r)
+		}
+	}
+}
+
+// TestIPv6: both roles with the real other end, over TCP and UDP.
+func TestIPv6(t *testing.T) {
+	l, err := net.Listen("tcp", "[::1]:0")
+	if err != nil {
+		t.Skip("this machine has no IPv6: ", err)
+	}
+	l.Close()
+	at, _ := stockOn(t, "::1")
+	for _, test := range []iperf3.Test{shapes[0], shapes[5], shapes[6], shapes[9]} {
+		test.Server = at
+		o, _, err := done(t, test)
+		if err != nil {
+			t.Errorf("%s: %v", name(test), err)
+			continue
+		}
+		checkOutcome(t, test, o)
+	}
+	our, told, _ := oursOn(t, "[::1]:0")
+	for _, words := range [][]string{{"-n", "1M"}, {"-n", "1M", "-R"}, {"-u", "-b", "20M", "-n", "100K", "-l", "1000"}} {
+		if d := real(t, our, words...); d.Error != "" {
+			t.Errorf("iperf3 %v: %s", words, d.Error)
+		}
+		if r := next(t, told); r.Err != nil || r.Sent+r.Received == 0 {
+			t.Errorf("iperf3 %v: we tell %+v", words, r)
 		}
 	}
 }
