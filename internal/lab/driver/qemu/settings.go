@@ -97,8 +97,8 @@ func settings() []env.Setting {
 				"directsync.", Check: env.OneOf("threads", "native", "io_uring"),
 			Try: []string{"threads", "native", "io_uring"}, Moves: env.MovesFiles},
 		{Name: "iothread", Default: "off",
-			Doc: "On gives the scratch disk a thread of QEMU's of its own; off serves it in the thread that does all " +
-				"else.", Check: env.OneOf("on", "off"), Try: []string{"on", "off"}, Moves: env.MovesFiles},
+			Doc: "Whether the scratch disk has a thread of QEMU's of its own: on, or off, where QEMU's main thread " +
+				"serves it.", Check: env.OneOf("on", "off"), Try: []string{"on", "off"}, Moves: env.MovesFiles},
 	}, networkSettings(), []env.Setting{
 		{Name: "cpu", Default: "auto",
 			Doc: "QEMU's CPU model, such as Skylake-Client; auto is host when virtualised, max or cortex-a72 when " +
