@@ -177,7 +177,7 @@ run() {
 	shift 2
 	"$work/gotestsum" --format pkgname-and-test-fails --format-hide-empty-pkg --hide-summary=all --no-color \
 		--rerun-fails=2 --rerun-fails-max-failures=8 --rerun-fails-abort-on-data-race --jsonfile "$work/$name.json" \
-		--packages "$packages" -- -count=1 -timeout 60m -vet=off -ldflags="-s -w" "$@"
+		--packages "$packages" -- -count=1 -timeout 40m -vet=off -ldflags="-s -w" "$@"
 }
 besides=()
 ended() { besides+=(-runner "gotestsum of $1 ended with an error"); }
