@@ -74,7 +74,8 @@ func TestVirtualBoxDisk(t *testing.T) {
 		"ide off off":             "",
 	} {
 		f := strings.Fields(settings)
-		e := record.Environment{Target: record.Target{Outside: record.Facts{Extra: map[string]string{"disk.image": "disk.vdi"},
+		e := record.Environment{Target: record.Target{Outside: record.Facts{
+			Extra:    map[string]string{"disk.image": "disk.vdi"},
 			Settings: map[string]string{"controller": f[0], "hostiocache": f[1], "ignore_flush": f[2]}}}}
 		code := ""
 		if found := virtualBoxDisk(&e); len(found) > 0 {

@@ -377,7 +377,8 @@ func TestIPv6(t *testing.T) {
 		checkOutcome(t, test, o)
 	}
 	our, told, _ := oursOn(t, "[::1]:0")
-	for _, words := range [][]string{{"-n", "1M"}, {"-n", "1M", "-R"}, {"-u", "-b", "20M", "-n", "100K", "-l", "1000"}} {
+	for _, words := range [][]string{{"-n", "1M"}, {"-n", "1M", "-R"},
+		{"-u", "-b", "20M", "-n", "100K", "-l", "1000"}} {
 		if d := real(t, our, words...); d.Error != "" {
 			t.Errorf("iperf3 %v: %s", words, d.Error)
 		}

@@ -98,8 +98,8 @@ func needBeside(t testing.TB, arch, flavour string) {
 	}
 }
 
-// repeats leaves out of -short, which is for the race detector, what runs the code of this process as another test does:
-// the difference is in the guest, in QEMU's arguments or in what is left of a controller that was killed.
+// repeats leaves out of -short, which is for the race detector, what runs the code of this process as another test
+// does: the difference is in the guest, in QEMU's arguments or in what is left of a controller that was killed.
 func repeats(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
