@@ -66,6 +66,9 @@ func build(ctx context.Context, spec Spec, o Options) (_ Stack, err error) {
 		return Stack{}, err
 	}
 	defer func() { err = errors.Join(err, release()) }()
+	if err := sweep(parent); err != nil {
+		return Stack{}, err
+	}
 	final := filepath.Join(parent, spec.Key())
 	if s, err := open(final); err == nil && !o.Refresh { // another process built it while this one waited
 		return s, nil

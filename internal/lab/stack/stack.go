@@ -136,9 +136,10 @@ func (s Stack) Current() bool {
 	return err == nil && spec.Key() == s.Key
 }
 
-// Remove removes an installed stack, and the packages if no other stack is made of them.
+// Remove removes an installed stack, and the packages if no other stack is made of them, and what removals that were
+// killed have left.
 func (s Stack) Remove() error {
-	if err := remove(s.Dir); err != nil {
+	if err := errors.Join(sweep(filepath.Dir(s.Dir)), remove(s.Dir)); err != nil {
 		return err
 	}
 	used := map[string]bool{}
@@ -162,11 +163,26 @@ func (s Stack) Remove() error {
 
 // remove removes a directory of the cache. It loses its name first, so that a kill leaves nothing that looks whole.
 func remove(dir string) error {
-	going := dir + ".going"
+	going := dir + goingSuffix
+	if err := rootfs.Discard(going); err != nil { // of a removal that was killed
+		return err
+	}
 	if err := os.Rename(dir, going); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	return rootfs.Discard(going)
+}
+
+// goingSuffix ends the name of a directory that is being removed.
+const goingSuffix = ".going"
+
+// sweep removes what removals that were killed have left in the folder of stacks.
+func sweep(folder string) error {
+	left, err := filepath.Glob(filepath.Join(folder, "*"+goingSuffix))
+	for _, dir := range left {
+		err = errors.Join(err, rootfs.Discard(dir))
+	}
+	return err
 }
 
 // imageRoom is the free space in a stack's image. Nothing is written there but what the system itself writes.

@@ -205,6 +205,55 @@ func TestBuild(t *testing.T) {
 	}
 }
 
+// TestKilledRemoval: a removal that was killed leaves a directory that is no stack. It stands in the way of nothing,
+// and goes with the next installation or removal.
+func TestKilledRemoval(t *testing.T) {
+	spec, o, cache := small(t)
+	o.Command = []string{"/bin/sh", "-c", ":"}
+	s, err := Build(t.Context(), spec, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	half := func(name string) string {
+		t.Helper()
+		dir := filepath.Join(filepath.Dir(s.Dir), name+goingSuffix)
+		if err := os.MkdirAll(filepath.Join(dir, rootName, "etc"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	same, other := half(s.Key), half("another")
+	if all, err := List(cache); err != nil || len(all) != 1 {
+		t.Errorf("list: %+v, %v", all, err)
+	}
+	next, err := Parse("mediawiki,pages=41") // of the same packages
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Build(t.Context(), next, o); err != nil {
+		t.Error(err)
+	}
+	for _, dir := range []string{same, other} {
+		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s is left after an installation: %v", dir, err)
+		}
+	}
+	half(s.Key)
+	half("another")
+	all, err := List(cache)
+	if err != nil || len(all) != 2 {
+		t.Errorf("list: %+v, %v", all, err)
+	}
+	for _, s := range all {
+		if err := s.Remove(); err != nil {
+			t.Error(err)
+		}
+	}
+	if left := entries(t, cache); len(left) != 0 {
+		t.Errorf("left after removal: %v", left)
+	}
+}
+
 // TestFailures checks that nothing is left of what failed or was interrupted, neither files nor processes.
 func TestFailures(t *testing.T) {
 	for name, c := range map[string]struct{ script, want string }{
