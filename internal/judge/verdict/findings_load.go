@@ -55,8 +55,12 @@ func withholdClient(c *cellBuilder) {
 		if busy {
 			did = fmt.Sprintf("used %.0f %% of its CPU time in the trials", 100*share)
 		}
-		c.withhold("client-bound", fmt.Sprintf("%s %s of %s: the figure is the limit of the load generator and not of "+
-			"the server", who, did, side.target), remedy)
+		beside := ""
+		if server := medianState(side.of, serverShare); !math.IsNaN(server) {
+			beside = fmt.Sprintf(", the server %.0f %% of its own", 100*server)
+		}
+		c.withhold("client-bound", fmt.Sprintf("%s %s of %s%s: the figure is the limit of the load generator and not "+
+			"of the server", who, did, side.target, beside), remedy)
 	}
 }
 
