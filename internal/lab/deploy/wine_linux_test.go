@@ -9,12 +9,15 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"tare/internal/lab/deploy"
 	"tare/internal/lab/deploy/agenttest"
+	"tare/internal/measure/netpeer"
 	"tare/internal/measure/wire"
 	"tare/internal/measure/workload/all"
 	"tare/internal/sys/iperf3/serve"
+	"tare/internal/sys/sock"
 )
 
 // inWine runs the words behind the first two by the Wine in a root, which sees a folder as Z:\mnt. All of it is in
@@ -114,6 +117,7 @@ func TestWindowsAgentUnderWine(t *testing.T) {
 		t.Fatal(err)
 	}
 	peer := &wire.Peer{Address: "127.0.0.1:" + strconv.Itoa(port), Token: token}
+	inside := windowsPeer(t, s)
 	iperf := iperfServer(t)
 	for _, c := range []struct{ kind, params string }{
 		{"cpu.prime", ""},
@@ -146,10 +150,16 @@ func TestWindowsAgentUnderWine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := run(t, s, wire.Run{Job: wire.Job{Kind: c.kind, Params: params, Cell: c.kind, Seed: 1, Peer: peer},
-			Work: 20})
-		if o.Result.ElapsedNS <= 0 || len(o.Result.Metrics) == 0 {
-			t.Errorf("%s %s gives %+v", c.kind, c.params, o.Result)
+		others := []*wire.Peer{peer}
+		if kind.NeedsPeer(params) {
+			others = append(others, inside)
+		}
+		for _, other := range others {
+			o := run(t, s, wire.Run{Job: wire.Job{Kind: c.kind, Params: params, Cell: c.kind, Seed: 1, Peer: other},
+				Work: 20})
+			if o.Result.ElapsedNS <= 0 || len(o.Result.Metrics) == 0 {
+				t.Errorf("%s %s gives %+v", c.kind, c.params, o.Result)
+			}
 		}
 	}
 	if err := s.Close(); err != nil {
@@ -158,4 +168,68 @@ func TestWindowsAgentUnderWine(t *testing.T) {
 	if n := left(t, work); len(n) != 0 {
 		t.Errorf("left behind: %q", n)
 	}
+}
+
+// windowsPeer starts the peer in the Windows of an agent, as to=NAME does and a controller on Windows, and has every
+// operation done from here.
+func windowsPeer(t *testing.T, s *deploy.Conn) *wire.Peer {
+	t.Helper()
+	token := netpeer.NewToken().Text()
+	places, err := s.HostPeer(within(t, patience), token)
+	if err != nil || len(places) == 0 {
+		t.Fatalf("the peer in Windows listens at %q, %v", places, err)
+	}
+	for _, at := range places { // the loopback first, then each address of this machine
+		if found, err := netpeer.Reached([]string{at}, token); err != nil || found != at {
+			t.Errorf("at %s: %v", at, err)
+		}
+	}
+	near := places[0]
+	if _, err := netpeer.Reached([]string{near}, netpeer.NewToken().Text()); err == nil ||
+		!strings.Contains(err.Error(), "another run") {
+		t.Errorf("with another token: %v", err)
+	}
+	const size = 1000
+	dialer := func(op netpeer.Op, size int) *netpeer.Dialer {
+		d, err := netpeer.NewDialer(near, token, op, size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	dial := func(op netpeer.Op, size int) *netpeer.Conn {
+		c, err := dialer(op, size).Dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	block := make([]byte, size)
+	if r, err := dial(netpeer.Up, size).Up(block, 10*size+1); err != nil || r.Bytes != 10*size+1 {
+		t.Errorf("up: %+v, %v", r, err)
+	}
+	if r, err := dial(netpeer.Down, size).Down(block, 10*size+1); err != nil || r.Bytes != 10*size+1 {
+		t.Errorf("down: %+v, %v", r, err)
+	}
+	if used, err := dial(netpeer.Usage, 0).Usage(); err != nil || used.CPU < 0 || used.CPUs < 1 {
+		t.Errorf("it used %+v, %v", used, err)
+	}
+	if _, err := dial(netpeer.Page, 0).Page(1000, 1); err == nil || !strings.Contains(err.Error(), "pages") {
+		t.Errorf("a page: %v", err)
+	}
+	flow, err := dialer(netpeer.Datagrams, 64).Flow()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, send := range map[string]func(int64, time.Duration) (sock.Arrivals, error){"up": flow.Up,
+		"down": flow.Down} {
+		if a, err := send(20, time.Millisecond); err != nil || a.Received < 1 || a.Received > 20 {
+			t.Errorf("datagrams %s: %+v, %v", name, a, err)
+		}
+	}
+	if err := flow.Close(); err != nil {
+		t.Error(err)
+	}
+	return &wire.Peer{Address: near, Token: token}
 }

@@ -69,7 +69,7 @@ var cpus = runtime.GOMAXPROCS(0)
 // CPUs is how many processors this process may use.
 func CPUs() int { return cpus }
 
-// OS lists the systems (GOOS) on which clients of the peer work; the peer itself needs another one than Windows.
+// OS lists the systems (GOOS) on which the peer and its clients work.
 func OS() []string { return []string{"linux", "darwin", "freebsd", "windows"} }
 
 // maxAmount bounds one request.

@@ -88,6 +88,23 @@ func bound(at netip.AddrPort, kind int) (FD, int, error) {
 	return None, 0, err
 }
 
+// Accept takes the next connection at a socket that listens. While there is no descriptor or memory for one, it waits.
+func Accept(fd FD) (FD, error) {
+	for {
+		c, _, err := unix.Accept(fd)
+		switch err {
+		case nil:
+			unix.CloseOnExec(c)
+			return c, nil
+		case unix.EINTR, unix.ECONNABORTED:
+		case unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM:
+			time.Sleep(10 * time.Millisecond)
+		default:
+			return None, err
+		}
+	}
+}
+
 // Here is a socket's own address.
 func Here(fd FD) (netip.AddrPort, error) {
 	sa, err := unix.Getsockname(fd)

@@ -66,6 +66,89 @@ func newSocket(family, kind int) (FD, error) {
 	return windows.Socket(family, kind, 0)
 }
 
+// Listen returns a socket that accepts connections at an address, and its port.
+func Listen(at netip.AddrPort) (FD, int, error) { return bound(at, windows.SOCK_STREAM) }
+
+// ListenUDP returns a socket that receives datagrams at an address, and its port.
+func ListenUDP(at netip.AddrPort) (FD, int, error) { return bound(at, windows.SOCK_DGRAM) }
+
+func bound(at netip.AddrPort, kind int) (FD, int, error) {
+	a := address(at)
+	fd, err := newSocket(a.family, kind)
+	if err != nil {
+		return None, 0, err
+	}
+	// Without it, another program may take the address over by SO_REUSEADDR.
+	const exclusive = ^windows.SO_REUSEADDR
+	if err = windows.SetsockoptInt(fd, windows.SOL_SOCKET, exclusive, 1); err == nil {
+		err = windows.Bind(fd, a.to)
+	}
+	if err == nil && kind == windows.SOCK_STREAM {
+		err = windows.Listen(fd, 1024)
+	}
+	if err == nil {
+		var here netip.AddrPort
+		if here, err = Here(fd); err == nil {
+			return fd, int(here.Port()), nil
+		}
+	}
+	Close(fd)
+	return None, 0, err
+}
+
+// accept is not in package windows.
+var accept = windows.NewLazySystemDLL("ws2_32.dll").NewProc("accept")
+
+// Accept takes the next connection at a socket that listens. While there is no memory for one, it waits.
+func Accept(fd FD) (FD, error) {
+	for {
+		c, _, err := accept.Call(uintptr(fd), 0, 0)
+		if FD(c) != None {
+			return FD(c), nil
+		}
+		switch err {
+		case windows.WSAEINTR, windows.WSAECONNRESET, windows.WSAECONNABORTED:
+		case windows.WSAEMFILE, windows.WSAENOBUFS:
+			time.Sleep(10 * time.Millisecond)
+		default:
+			return None, err
+		}
+	}
+}
+
+// Here is a socket's own address.
+func Here(fd FD) (netip.AddrPort, error) {
+	sa, err := windows.Getsockname(fd)
+	return addrPort(sa), err
+}
+
+func addrPort(sa windows.Sockaddr) (at netip.AddrPort) {
+	switch sa := sa.(type) {
+	case *windows.SockaddrInet4:
+		at = netip.AddrPortFrom(netip.AddrFrom4(sa.Addr), uint16(sa.Port))
+	case *windows.SockaddrInet6:
+		at = netip.AddrPortFrom(netip.AddrFrom16(sa.Addr), uint16(sa.Port))
+	}
+	return at
+}
+
+// GetFrom receives a datagram and says from where. One that is longer than b has 0 bytes.
+func GetFrom(fd FD, b []byte) (int, Address, error) {
+	n, sa, err := windows.Recvfrom(fd, b, 0)
+	switch {
+	case stalled(err):
+		return 0, Address{}, ErrStalled
+	case err == windows.WSAEMSGSIZE, err == windows.WSAECONNRESET: // the answer to a datagram that nobody wanted
+		return 0, Address{}, nil
+	case err != nil:
+		return 0, Address{}, err
+	}
+	return n, address(addrPort(sa)), nil
+}
+
+// Meet makes a socket for datagrams exchange them with an address alone.
+func Meet(fd FD, a *Address) error { return windows.Connect(fd, a.to) }
+
 // Connect makes a connection. The system bounds the time: about 20 s.
 func Connect(fd FD, a *Address, _ time.Duration) error { return windows.Connect(fd, a.to) }
 

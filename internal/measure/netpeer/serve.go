@@ -1,5 +1,3 @@
-//go:build unix
-
 package netpeer
 
 import (
@@ -16,8 +14,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"tare/internal/sys/sock"
 	"tare/internal/sys/thread"
@@ -132,18 +128,10 @@ func (s *server) listen(p Place, ended chan<- error) (port int, err error) {
 
 func (s *server) accept(d door) error {
 	for {
-		fd, _, err := unix.Accept(d.listener)
-		switch err {
-		case nil:
-		case unix.EINTR, unix.ECONNABORTED:
-			continue
-		case unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM:
-			time.Sleep(10 * time.Millisecond)
-			continue
-		default:
+		fd, err := sock.Accept(d.listener)
+		if err != nil {
 			return fmt.Errorf("accept: %w", err)
 		}
-		unix.CloseOnExec(fd)
 		if s.strangers.Load() >= maxStrangers {
 			sock.Close(fd)
 			continue
