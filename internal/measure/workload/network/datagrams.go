@@ -112,6 +112,7 @@ func reportDatagrams(b *workload.Bench, received, sent, late int64, jitter float
 	b.Note("lost", strconv.FormatInt(max(sent-received, 0), 10))
 	if late >= 0 { // an iperf3 server does not tell
 		b.Note("reordered", strconv.FormatInt(late, 10))
+		b.Report("in_order", 100*float64(max(received-late, 0))/float64(max(received, 1)))
 	}
 }
 

@@ -121,18 +121,24 @@ func stream() workload.Kind {
 }
 
 func udp() workload.Kind {
-	metrics := func(paced bool) []unit.Metric {
+	metrics := func(paced, ordered bool) []unit.Metric {
 		m := []unit.Metric{
+			{Name: "datagrams_per_second", Unit: "datagrams/s", Better: unit.Higher, Timed: true, Primary: true,
+				Doc: workload.Doc("datagrams received per second; only without a rate")},
 			{Name: "jitter", Unit: "ns", Better: unit.Lower, Timed: true, Primary: paced,
 				Doc: workload.Doc("mean change of the time on the way from one datagram to the next, as RFC 3550 " +
 					"smooths it")},
 			{Name: "arrived", Unit: "%", Better: unit.Higher, Doc: workload.Doc("share of the datagrams that were " +
 				"received")},
+			{Name: "in_order", Unit: "%", Better: unit.Higher, Sparse: true,
+				Doc: workload.Doc("share of those that came before every later one; an iperf3 server does not tell " +
+					"of what it receives")},
 		}
-		if !paced {
-			m = append([]unit.Metric{{Name: "datagrams_per_second", Unit: "datagrams/s", Better: unit.Higher,
-				Timed: true, Primary: true, Doc: workload.Doc("datagrams received per second; only without a " +
-					"rate")}}, m...)
+		if !ordered {
+			m = m[:3]
+		}
+		if paced {
+			m = m[1:]
 		}
 		return append(m, perDatagram.metrics()...)
 	}
@@ -157,9 +163,11 @@ func udp() workload.Kind {
 				Doc: workload.Doc("datagrams per second of each stream; 0: as fast as the sender can")},
 			serverParam(), toParam(), workload.FromParams(),
 		},
-		Metrics: metrics(false),
-		Dynamic: func(p workload.Params) []unit.Metric { return metrics(gap(p) > 0) },
-		Needs:   needs(), HostCPU: perDatagram.host, Peerless: elsewhere,
+		Metrics: metrics(false, true),
+		Dynamic: func(p workload.Params) []unit.Metric {
+			return metrics(gap(p) > 0, !atServer(p) || p["direction"] == "down")
+		},
+		Needs: needs(), HostCPU: perDatagram.host, Peerless: elsewhere,
 		New: newDatagrams,
 	}
 }
@@ -201,6 +209,8 @@ func underLoad() workload.Kind {
 			latency("idle_p90", "90th percentile of that time without load", false, false),
 			latency("idle_p99", "99th percentile of that time without load", false, true),
 			{Name: "over_idle_p50", Unit: "x", Better: unit.Lower, Doc: workload.Doc("latency_p50 over idle_p50")},
+			{Name: "over_idle_p90", Unit: "x", Better: unit.Lower, Sparse: true,
+				Doc: workload.Doc("latency_p90 over idle_p90")},
 			{Name: "over_idle_p99", Unit: "x", Better: unit.Lower, Tail: true, Doc: workload.Doc("latency_p99 over " +
 				"idle_p99")},
 			{Name: "load", Unit: "MiB/s", Better: unit.Higher, Timed: true, Doc: workload.Doc("throughput of the " +

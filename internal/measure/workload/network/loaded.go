@@ -152,7 +152,7 @@ func (u *underStreams) report(b *workload.Bench, moved int64) {
 		idle, busy := u.quiet.times.Quantile(float64(q)/100), u.busy.times.Quantile(float64(q)/100)
 		b.Report("idle_"+at, float64(idle))
 		b.Report("latency_"+at, float64(busy))
-		if idle > 0 && q != 90 {
+		if idle > 0 {
 			b.Report("over_idle_"+at, float64(busy)/float64(idle))
 		}
 	}

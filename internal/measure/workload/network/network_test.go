@@ -108,6 +108,24 @@ func TestStreamsOfDatagrams(t *testing.T) {
 	}
 }
 
+// What did not come, and what came late, are figures that can be compared: shares, because a 0 is no figure.
+func TestSharesOfDatagrams(t *testing.T) {
+	for _, c := range []struct {
+		received, sent, late int64
+		arrived, ordered     float64
+	}{
+		{100, 100, 0, 100, 100}, {90, 100, 0, 90, 100}, {80, 100, 20, 80, 75}, {110, 100, 11, 100, 90},
+		{0, 100, 0, 0, 0}, {50, 100, -1, 50, -1},
+	} {
+		b := &workload.Bench{Work: c.sent, Elapsed: time.Second}
+		reportDatagrams(b, c.received, c.sent, c.late, 1, true)
+		ordered, told := b.Metrics["in_order"]
+		if b.Metrics["arrived"] != c.arrived || told != (c.late >= 0) || told && ordered != c.ordered {
+			t.Errorf("%d of %d received, %d late: %v", c.received, c.sent, c.late, b.Metrics)
+		}
+	}
+}
+
 // The CPU time of net.loaded is that of the time under load, for each GiB that was moved in it.
 func TestCPUTimeUnderLoad(t *testing.T) {
 	p := peertest.Start(t, nil)
