@@ -307,9 +307,29 @@ func TestNames(t *testing.T) {
 			t.Errorf("a name that there is not: %v", err)
 		}
 	}
+	// A resolver that does not answer is given up at the timeout.
+	const late = "nobody gave it up"
+	Resolve = func(ctx context.Context, _, _ string) ([]netip.Addr, error) {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(time.Minute):
+			return nil, errors.New(late)
+		}
+	}
+	const silent = "http://silent.example/"
+	hurried := map[string]string{"timeout": "1s"}
+	_, err = chilled(t, silent, hurried)
+	_, loadErr = loaded(t, map[string]string{"url": silent, "timeout": "1s"}, 20)
+	for _, err := range []error{err, loadErr, second(t, silent, hurried)} {
+		if f, ok := errors.AsType[*record.Failure](err); !ok || strings.Contains(f.Message, late) ||
+			!strings.Contains(f.Message, "look up the address of silent.example") {
+			t.Errorf("a resolver that does not answer: %v", err)
+		}
+	}
 	Resolve = nil
 	if _, err := chilled(t, url, nil); err == nil || !strings.Contains(err.Error(), "/etc/hosts") ||
-		time.Since(began) > time.Minute {
+		time.Since(began) > 2*time.Minute {
 		t.Errorf("a slim agent: %v", err)
 	}
 	if _, err := loaded(t, map[string]string{"url": url}, 20); err == nil ||
