@@ -252,12 +252,12 @@ func parseReceipt(b []byte) Receipt {
 	return Receipt{Bytes: field(0), Info: sock.Info{Resent: field(1), RTT: time.Duration(field(2)), Window: field(3)}}
 }
 
-// Pages are servers of web pages on the loopback of the peer's machine, for work that fetches one over the network.
-// They are not part of the peer, which does not start them itself.
+// Pages are servers of web pages on the loopback of the peer's machine or in a network of the run's own, for work that
+// fetches one over the network. They are not part of the peer, which does not start them itself.
 type Pages interface {
-	// Serve returns the server of a page of so many bytes from a seed: always the same server for the same page,
-	// started on first use.
-	Serve(size int64, seed uint64) (Served, error)
+	// Serve returns the server at a place of a page of so many bytes from a seed: always the same server for the same
+	// page, started on first use.
+	Serve(at Place, size int64, seed uint64) (Served, error)
 	Close() error
 }
 

@@ -39,8 +39,8 @@ type server struct {
 // door is where the peer listens.
 type door struct {
 	listener sock.FD
-	loopback bool   // the process's own
-	space    string // the file of a network namespace; "" is the process's own
+	at       Place
+	loopback bool // the process's own
 }
 
 // Serve runs the peer: it reads the token, a line, from in, writes its port, a line, to out, and serves until in ends.
@@ -108,7 +108,7 @@ func Main(in io.Reader, out, errOut io.Writer, pages Pages) int {
 
 // listen serves at a place until ended is told that it cannot.
 func (s *server) listen(p Place, ended chan<- error) (port int, err error) {
-	d := door{space: p.Space, loopback: p.Space == "" && p.Address == netip.AddrFrom4([4]byte{127, 0, 0, 1})}
+	d := door{at: p, loopback: p.Space == "" && p.Address == netip.AddrFrom4([4]byte{127, 0, 0, 1})}
 	err = sock.In(p.Space, func() (err error) {
 		d.listener, port, err = sock.Listen(netip.AddrPortFrom(p.Address, 0))
 		return err
@@ -282,7 +282,7 @@ func (d door) meet(fd sock.FD) (_ sock.FD, err error) {
 		return sock.None, err
 	}
 	udp, port := sock.None, 0
-	err = sock.In(d.space, func() (err error) {
+	err = sock.In(d.at.Space, func() (err error) {
 		udp, port, err = sock.ListenUDP(netip.AddrPortFrom(here.Addr(), 0))
 		return err
 	})
@@ -337,10 +337,10 @@ func (s *server) page(fd sock.FD, ask []byte, size int64, d door) error {
 	}
 	served, err := Served{}, errors.New("this peer does not serve pages")
 	switch {
-	case !d.loopback:
+	case !d.loopback && d.at.Space == "": // others reach that address as well, and a page asks for no token
 		err = errors.New("a page is only reached by way of the controller's loopback")
 	case s.pages != nil:
-		served, err = s.pages.Serve(size, binary.LittleEndian.Uint64(ask))
+		served, err = s.pages.Serve(d.at, size, binary.LittleEndian.Uint64(ask))
 	}
 	return sock.WriteFull(fd, served.pack(err))
 }

@@ -2,16 +2,23 @@ package web
 
 import (
 	"errors"
+	"fmt"
+	"io"
+	"net/netip"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"tare/internal/lab/nstest"
+	"tare/internal/measure/netpeer"
 	"tare/internal/measure/netpeer/peertest"
 	"tare/internal/measure/workload"
 	"tare/internal/measure/workload/trialtest"
 	"tare/internal/record"
+	"tare/internal/sys/sock"
 )
 
 func fetchAt(t *testing.T, p workload.Peer, prepared func()) *workload.Kind {
@@ -76,8 +83,85 @@ func TestFetchFails(t *testing.T) {
 		t.Errorf("a peer without pages: %v", err)
 	}
 	for _, size := range []int64{0, -1, maxPage + 1} {
-		if _, err := pages.Serve(size, 1); err == nil {
+		if _, err := pages.Serve(netpeer.Place{}, size, 1); err == nil {
 			t.Errorf("a page of %d bytes is served", size)
 		}
+	}
+}
+
+// TestFetchInAnotherNetwork: a page that is served in a network namespace is reached there and nowhere else, by a
+// server that is not in it, and each place has its own.
+func TestFetchInAnotherNetwork(t *testing.T) {
+	needNginx(t)
+	if os.Geteuid() != 0 {
+		if os.Getenv("TARE_REQUIRE") != "" {
+			t.Fatal("network namespaces need root")
+		}
+		t.Skip("network namespaces need root")
+	}
+	space, err := nstest.New(":")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer space.Close()
+	pages := NewHost()
+	defer pages.Close()
+	at := netpeer.Place{Address: netip.MustParseAddr("127.0.0.1"), Space: "/proc/" + space.Network()[2] + "/ns/net"}
+	there, err := pages.Serve(at, 3000, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, err := pages.Serve(netpeer.Place{Address: at.Address}, 3000, 7)
+	if err != nil || len(pages.servers) != 2 {
+		t.Fatalf("%d servers, %v", len(pages.servers), err)
+	}
+	if again, err := pages.Serve(at, 3000, 7); err != nil || again.Port != there.Port || len(pages.servers) != 2 {
+		t.Errorf("asked again: %+v, %v, want %+v", again, err, there)
+	}
+	page := func(port int) (text string, err error) {
+		to, err := sock.ParseAddress(fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			return "", err
+		}
+		fd, err := to.TCP()
+		if err != nil {
+			return "", err
+		}
+		defer sock.Close(fd)
+		err = sock.Connect(fd, &to, time.Minute)
+		if err == nil {
+			err = errors.Join(sock.Limit(fd, time.Minute),
+				sock.WriteFull(fd, []byte("GET /page.bin HTTP/1.0\r\n\r\n")))
+		}
+		for buf := make([]byte, 4096); err == nil; {
+			var n int
+			n, err = sock.Read(fd, buf)
+			text += string(buf[:n])
+		}
+		if err == io.EOF {
+			err = nil
+		}
+		_, text, _ = strings.Cut(text, "\r\n\r\n")
+		return text, err
+	}
+	near, err := page(here.Port)
+	if err != nil || len(near) != 3000 {
+		t.Fatalf("here: %d bytes, %v", len(near), err)
+	}
+	if text, err := page(there.Port); err == nil && text == near && there.Port != here.Port {
+		t.Error("the page of the other network is reached from here")
+	}
+	for range 3 {
+		var far string
+		if err := sock.In(at.Space, func() (err error) {
+			far, err = page(there.Port)
+			return err
+		}); err != nil || far != near {
+			t.Errorf("there: %d bytes, %v", len(far), err)
+		}
+	}
+	at.Space = "/proc/none/ns/net"
+	if _, err := pages.Serve(at, 3000, 7); err == nil || !strings.Contains(err.Error(), at.Space) {
+		t.Errorf("a network that there is not: %v", err)
 	}
 }

@@ -26,8 +26,9 @@ type Host struct {
 	servers map[hosted]*nginx
 }
 
-// hosted identifies a page.
+// hosted identifies a page, and where it is served.
 type hosted struct {
+	at   string // netpeer.Place.Text
 	size int64
 	seed uint64
 }
@@ -37,14 +38,14 @@ func NewHost() *Host { return &Host{servers: map[hosted]*nginx{}} }
 
 // Serve starts a server for the page unless there is one. A server that has ended is not replaced, because the
 // measurement would not continue with the same server.
-func (h *Host) Serve(size int64, seed uint64) (netpeer.Served, error) {
+func (h *Host) Serve(at netpeer.Place, size int64, seed uint64) (netpeer.Served, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	key := hosted{size, seed}
+	key := hosted{at.Text(), size, seed}
 	n := h.servers[key]
 	if n == nil {
 		var err error
-		if n, err = h.start(key); err != nil {
+		if n, err = h.start(at, key); err != nil {
 			return netpeer.Served{}, err
 		}
 		h.servers[key] = n
@@ -61,7 +62,7 @@ func (h *Host) Serve(size int64, seed uint64) (netpeer.Served, error) {
 	return s, nil
 }
 
-func (h *Host) start(key hosted) (*nginx, error) {
+func (h *Host) start(at netpeer.Place, key hosted) (*nginx, error) {
 	if key.size < 1 || key.size > maxPage || len(h.servers) >= maxServers {
 		return nil, fmt.Errorf("cannot serve another page of %s: there are already %d",
 			unit.Plural(key.size, "byte"), len(h.servers))
@@ -80,11 +81,11 @@ func (h *Host) start(key hosted) (*nginx, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, err
 	}
-	n.connections = maxFetch
+	n.at, n.connections = at.Address, maxFetch
 	if err := n.furnish(&workload.Bench{Dir: dir, Seed: key.seed}, key.size); err != nil {
 		return nil, err
 	}
-	return n, n.start(ctx)
+	return n, n.startIn(ctx, at.Space)
 }
 
 // Close ends the servers and removes their files.

@@ -191,7 +191,7 @@ func fetchKind() workload.Kind {
 		Doc: workload.Doc("Fetches a page as http.get does, but from an nginx on the controller's machine: the cost " +
 			"of a page over the environment's network, which net.stream and net.rr measure separately. The run's " +
 			"peer starts that nginx once for each page and stops it at the end of the run; it listens only on the " +
-			"loopback. The load, the checks and the figures are those of http.get."),
+			"loopback, or in a network of the run's own. The load, the checks and the figures are those of http.get."),
 		Params:   params,
 		Metrics:  loadMetrics("http.fetch", true, false),
 		UnitTime: func(p workload.Params) time.Duration { return p.Duration("timeout") + startTime },

@@ -22,6 +22,7 @@ import (
 	"tare/internal/measure/workload"
 	"tare/internal/record"
 	"tare/internal/sys/proc"
+	"tare/internal/sys/sock"
 )
 
 // nginx is a server of this trial: one process with its own configuration, folders and port.
@@ -35,6 +36,7 @@ type nginx struct {
 	connections int             // concurrent connections to it
 	open        bool            // it listens at all addresses, not only on the loopback
 	two         bool            // it speaks HTTP/2 only
+	at          netip.Addr      // where it listens; without one, on the loopback or at all addresses
 	page        string          // the page's file
 	size        int64
 	seed        uint64
@@ -230,13 +232,17 @@ func sameUser() string {
 
 // start starts the server and waits until it listens. The first request checks that it serves pages.
 func (n *nginx) start(ctx context.Context) error {
+	at := n.at
+	if !at.IsValid() {
+		at = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	}
 	var err error
 	for range starts {
 		var port uint16
-		if port, err = freePort(); err != nil {
+		if port, err = freePortAt(at); err != nil {
 			return fmt.Errorf("http: %w", err)
 		}
-		n.addr = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), port)
+		n.addr = netip.AddrPortFrom(at, port)
 		if n.open {
 			n.addr = netip.AddrPortFrom(netip.IPv4Unspecified(), port)
 		}
@@ -245,6 +251,22 @@ func (n *nginx) start(ctx context.Context) error {
 		}
 	}
 	return err
+}
+
+// startIn is start in a network. The server ends with the thread that has started it, which waits there.
+func (n *nginx) startIn(ctx context.Context, space string) error {
+	started := make(chan error, 2)
+	go func() {
+		started <- sock.In(space, func() error {
+			err := n.start(ctx)
+			if process := n.process; err == nil {
+				started <- nil
+				<-process.Done()
+			}
+			return err
+		})
+	}()
+	return <-started
 }
 
 func (n *nginx) launch(ctx context.Context) error {

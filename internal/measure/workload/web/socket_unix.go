@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"tare/internal/sys/sock"
 	"tare/internal/unit"
 )
 
@@ -52,26 +53,18 @@ func socketError(fd int) error {
 
 // freePort asks the kernel for a free port of 127.0.0.1. If another program takes it before the server listens, the
 // server fails and is started with another port.
-func freePort() (uint16, error) {
+func freePort() (uint16, error) { return freePortAt(netip.AddrFrom4([4]byte{127, 0, 0, 1})) }
+
+// freePortAt is freePort at an address.
+func freePortAt(at netip.Addr) (uint16, error) {
 	syscall.ForkLock.RLock()
-	fd, err := socket(unix.AF_INET)
+	fd, port, err := sock.Listen(netip.AddrPortFrom(at, 0))
 	syscall.ForkLock.RUnlock()
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("bind to %s: %w; is its network device up?", at, err)
 	}
-	defer unix.Close(fd)
-	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		return 0, fmt.Errorf("bind to 127.0.0.1: %w; is its loopback device up?", err)
-	}
-	sa, err := unix.Getsockname(fd)
-	if err != nil {
-		return 0, os.NewSyscallError("getsockname", err)
-	}
-	in, ok := sa.(*unix.SockaddrInet4)
-	if !ok || in.Port == 0 {
-		return 0, fmt.Errorf("the kernel returned no port of 127.0.0.1")
-	}
-	return uint16(in.Port), nil
+	sock.Close(fd)
+	return uint16(port), nil
 }
 
 // await waits until a socket can be read or written, or the time is over.
