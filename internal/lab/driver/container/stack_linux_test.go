@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"tare/internal/lab/driver/container/dockertest"
+	"tare/internal/lab/env"
 	"tare/internal/lab/envtest"
 )
 
@@ -24,13 +25,26 @@ func TestStack(t *testing.T) {
 		}
 	})
 	o := options(t, "docker", "", "host", d.Host, "network", "none", "stack", envtest.SmallStack+",opcache=off")
+	o.Mounts = []env.Spec{{Name: "share", Driver: bind}, {Name: "kept", Driver: volume}}
 	box := open(t, o)
 	if got := box.Facts().Extra["stack.key"]; got != st.Key {
 		t.Errorf("the facts name stack %q, want %q", got, st.Key)
 	}
-	state := envtest.Site(t, connect(t, box, o.RunID), "")
+	s := connect(t, box, o.RunID)
+	state := envtest.Site(t, s, "")
 	if state["stack_key"] != st.Key || state["stack_opcache"] != "off" {
 		t.Errorf("state %v", state)
+	}
+	// The code lies in the folder, and what PHP reads there is what is served.
+	for _, name := range []string{"share", "kept"} {
+		r, err := envtest.Load(t, s, mountPoint(name), "url", "stack:@front", "cookie", "user")
+		if err != nil || !strings.HasPrefix(r.State["stack_code"], mountPoint(name)+"/") ||
+			strings.HasPrefix(r.State["stack_home"], mountPoint(name)+"/") {
+			t.Errorf("on %s: %v, state %v", name, err, r.State)
+			continue
+		}
+		envtest.Shell(t, s, "test -e "+r.State["stack_code"]+"/LocalSettings.php && stat -c %m "+
+			r.State["stack_code"]+" | grep -x "+mountPoint(name))
 	}
 	img, err := e.image(t.Context(), st.ImageName())
 	if err != nil || img.OS != "linux" {
