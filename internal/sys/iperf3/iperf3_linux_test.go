@@ -332,7 +332,8 @@ func TestRealClientWithOurServer(t *testing.T) {
 			t.Errorf("iperf3 %v: %+v; we tell %+v", words, d, r)
 			continue
 		}
-		if has("-n") && !has("--bidir") && (d.End.Received.Bytes < 0.9*amount || d.End.Received.Bytes > 2*amount) {
+		// From 3.16 on, with a thread for each stream, it looks for the end now and then only, and moves far more.
+		if has("-n") && !has("--bidir") && d.End.Received.Bytes < 0.9*amount {
 			t.Errorf("iperf3 %v: %+v", words, d)
 		}
 		if has("--bidir") && (d.End.BackReceived.Bytes <= 0 || d.End.BackSent.Bytes <= 0 || r.Sent == 0 ||
@@ -435,7 +436,9 @@ func TestBadServers(t *testing.T) {
 		began := time.Now()
 		test := iperf3.Test{Server: c.at, Up: true, Streams: 1, Block: 1000, Amount: 1000, Patience: 2 * time.Second}
 		_, _, err := done(t, test)
-		if err == nil || !strings.Contains(err.Error(), c.want) {
+		if err == nil || !strings.Contains(err.Error(), c.want) &&
+			// After 3.21 a server that knows users closes the connection of others without a word.
+			!(name == "locked" && strings.Contains(err.Error(), "refuses this client")) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 		if d := time.Since(began); d > 30*time.Second {
