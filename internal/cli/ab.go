@@ -65,7 +65,7 @@ and a verdict. The first stands against itself, too, so that it is known how wel
     tare ab --git main HEAD --build make -- ./bin/x bench        revisions of this repository, each built once
     tare ab --image app:1 --image app:2 -- app bench             the same command in containers of other images
     tare ab --figures go './old -test.bench=.' './new -test.bench=.'  suites of benchmarks, case by case
-    tare ab -e lab=ssh:user@lab './old' './new'                  elsewhere
+    tare ab -e lab=ssh:user@lab './old' './new'                  elsewhere; with --git what was built here goes there
     tare ab --import hyperfine.json                              what a hyperfine export says, and what not
 
 There is no shell unless --shell says so: the line is split at blanks, and quotes and backslashes work. After --, the
@@ -261,9 +261,6 @@ func (a *abFlags) place() (env.Spec, error) {
 	case !engine || s.Arg != "":
 		return s, usagef("--image needs containers: leave -e out, or give -e docker or -e podman with settings and " +
 			"without an image")
-	}
-	if a.git && s.Driver != "local" {
-		return s, usagef("--git builds and measures on this machine; leave -e %s out", a.environment)
 	}
 	if !a.git && a.build != "" {
 		return s, usagef("--build needs --git")

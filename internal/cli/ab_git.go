@@ -21,8 +21,8 @@ import (
 // saidByBuild is how many of the last lines of a build that failed are shown.
 const saidByBuild = 15
 
-// checkOut gives each revision a worktree, builds it there and has its variants run there. release removes them, also
-// after an error.
+// checkOut gives each revision a worktree, builds it there and has its variants run there, elsewhere in a copy of it.
+// release removes the worktrees, also after an error.
 func (cmd *abCommand) checkOut(ctx context.Context, revisions []string, all []variant) (release func() error,
 	err error) {
 	release = func() error { return nil }
@@ -80,9 +80,10 @@ func (cmd *abCommand) checkOut(ctx context.Context, revisions []string, all []va
 			return release, err
 		}
 		for n := i; n < len(all); n += len(revisions) { // the revision varies fastest
-			all[n].params["dir"] = work
-			if d := cmd.flags.dir; d != "" {
-				all[n].params["dir"] = filepath.Join(work, d)
+			if p := all[n].params; all[n].spec.Driver == "local" {
+				p["dir"] = filepath.Join(work, cmd.flags.dir)
+			} else {
+				p["tree"], p["dir"] = path, filepath.ToSlash(filepath.Join(repo.Prefix, cmd.flags.dir))
 			}
 		}
 	}

@@ -1,6 +1,8 @@
 package cli_test
 
 import (
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -91,5 +93,49 @@ func TestInterruptedImages(t *testing.T) {
 	l.empty()
 	if o := l.do("report", "out"); o.code != 0 {
 		t.Errorf("report: exit code %d %s", o.code, o.err)
+	}
+}
+
+// Revisions are built here and run elsewhere: in a container and in a namespace, in a copy of what was built, from the
+// folder of the repository that the user is in.
+func TestRevisionsElsewhere(t *testing.T) {
+	l, d := abImages(t)
+	repo := filepath.Join(l.dir, "repo")
+	git(t, l.dir, "init", "-q", "-b", "main", repo)
+	for _, tag := range []string{"one", "two"} {
+		seconds := map[string]string{"one": "0.03", "two": "0.09"}[tag]
+		program := "mkdir -p bin && printf '#!/bin/sh\\nsleep " + seconds + "\\n' >bin/real && chmod +x bin/real && " +
+			"ln -sf real bin/prog\n"
+		if err := os.MkdirAll(filepath.Join(repo, "sub"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(repo, "sub", "build.sh"), []byte(program), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		git(t, repo, "add", ".")
+		git(t, repo, "commit", "-q", "-m", tag)
+		git(t, repo, "tag", tag)
+	}
+	for out, place := range map[string]string{"in-docker": "box=docker:bare:1", "in-namespace": "box=namespace"} {
+		o := l.do("ab", "-q", "-e", place, "--repo", filepath.Join(repo, "sub"), "--git", "one", "two", "--build",
+			"sh build.sh", "--blocks", "6", "-o", out, "--", "./bin/prog")
+		if o.code != 0 {
+			t.Errorf("%s: exit code %d:\n%s%s", place, o.code, o.err, o.out)
+			continue
+		}
+		l.says(o.out, `^one .* baseline`, `^two .* DIFFERENT`)
+		l.verdicts(l.read(out), "two", record.Different)
+		l.gone(out)
+		if o := l.do("rerun", out); o.code != 2 {
+			t.Errorf("rerun: exit code %d %s", o.code, o.err)
+		}
+	}
+	l.containers(d)
+	l.empty()
+	if left := git(t, repo, "worktree", "list"); strings.Count(left, "\n") != 0 {
+		t.Errorf("worktrees are left: %s", left)
+	}
+	if changed := git(t, repo, "status", "--porcelain"); changed != "" {
+		t.Errorf("the working tree was changed: %s", changed)
 	}
 }

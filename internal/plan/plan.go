@@ -148,12 +148,23 @@ func (w *Workload) ParamsOn(target string) workload.Params {
 	return all
 }
 
+// For returns the workload as one target does it: with its parameters there, which do not vary any more.
+func (w *Workload) For(target string) *Workload {
+	if len(w.Vary[target]) == 0 {
+		return w
+	}
+	own := *w
+	own.Params, own.Vary = w.ParamsOn(target), nil
+	return &own
+}
+
 // Once tells whether work of the plan lies in private directories of the run that it was made for, such as the
 // worktrees of tare ab --git. They are removed with that run, so it can be neither repeated nor resumed.
 func (p *Plan) Once() bool {
 	for i := range p.Workloads {
 		for j := range p.Targets {
-			if leftover.Private(p.Workloads[i].ParamsOn(p.Targets[j].Name)["dir"]) {
+			on := p.Workloads[i].ParamsOn(p.Targets[j].Name)
+			if leftover.Private(on["dir"]) || leftover.Private(on["tree"]) {
 				return true
 			}
 		}

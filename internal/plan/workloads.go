@@ -288,7 +288,7 @@ func (r *reader) vary(n *node) map[string]workload.Params {
 }
 
 // resolveVary checks what the work of some targets has otherwise, and makes it canonical. Only commands vary: what
-// else a kind does with its parameters (files that are sent, services, figures) is one for all targets.
+// other kinds do with their parameters (files that are sent, services, figures) is one for all targets.
 func (w *Workload) resolveVary(k *workload.Kind) error {
 	if k == nil || len(w.Vary) == 0 {
 		return nil
@@ -322,7 +322,7 @@ func (w *Workload) resolveVary(k *workload.Kind) error {
 
 // varying are the parameters of a command that may differ from target to target. The figures that are read, and what
 // counts as success, are the same for all.
-var varying = []string{"command", "setup", "prepare", "conclude", "cleanup", "shell", "dir", "input", "env"}
+var varying = []string{"command", "setup", "prepare", "conclude", "cleanup", "shell", "dir", "input", "env", "tree"}
 
 // work reads the frozen work that calibration wrote.
 func (r *reader) work(n *node) map[string]int64 {

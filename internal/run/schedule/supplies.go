@@ -13,7 +13,8 @@ import (
 
 // Files makes the files that trials read of what a workload's parameters name on the controller's machine.
 type Files interface {
-	// Of returns a workload's files by the parameter that each is made of. It makes them when it is first asked.
+	// Of returns a workload's files by the parameter that each is made of. It makes them when it is first asked. Where
+	// parameters vary, the workload is as a target does it.
 	Of(ctx context.Context, w *plan.Workload) (map[string]deploy.File, error)
 	// Doubts returns warnings about a workload's files. They are the same for all targets.
 	Doubts(w *plan.Workload) []record.Warning
@@ -38,7 +39,7 @@ func (s *supplies) bring(ctx context.Context, w *plan.Workload, target string, b
 	if s.files == nil {
 		return nil, nil
 	}
-	files, err := s.files.Of(ctx, w)
+	files, err := s.files.Of(ctx, w.For(target))
 	if err != nil || len(files) == 0 {
 		return nil, err
 	}

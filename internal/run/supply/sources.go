@@ -187,6 +187,25 @@ func makeData(ctx context.Context, value string, p workload.Params, dst io.Write
 	return makeCopy(ctx, value, p, dst)
 }
 
+// checkTree returns an error if there is no such folder here.
+func checkTree(value string, _ workload.Params) error {
+	if info, err := os.Stat(value); err != nil || !info.IsDir() {
+		return fmt.Errorf("%s is no folder on this machine%s", value, because(err))
+	}
+	return nil
+}
+
+func because(err error) string {
+	if err == nil {
+		return ""
+	}
+	return " (" + err.Error() + ")"
+}
+
+func makeTree(_ context.Context, value string, _ workload.Params, dst io.Writer) (*log.Account, error) {
+	return nil, datadir.PackTree(dst, value)
+}
+
 // checkFile reads the first byte of a file.
 func checkFile(name string, _ workload.Params) error {
 	f, err := open(name)

@@ -1,10 +1,10 @@
-// Package supply makes the files that the kinds of the families "sql" and "http" need in the environments, from the
-// files on the controller's machine that their parameters name.
+// Package supply makes the files that the kinds of the families "sql", "http" and "command" need in the environments,
+// from the files on the controller's machine that their parameters name.
 //
 // It is opinionated. A log becomes a trace, with an account of the statements that are not replayed. Data becomes
-// statements, or an archive with checksums. All files are made before an environment is opened, once for all workloads
-// with equal parameters, and are copies, so that later changes of the originals do not affect the run. A password is a
-// file, too, because parameters are visible.
+// statements, or an archive with checksums, and so does a tree of files. All files are made before an environment is
+// opened, once for all workloads with equal parameters, and are copies, so that later changes of the originals do not
+// affect the run. A password is a file, too, because parameters are visible.
 package supply
 
 import (
@@ -54,6 +54,7 @@ var sources = map[string][]source{
 		{"password-file", nil, checkFile, false, makePassword},
 		{"tls-ca", nil, checkFile, false, makeCopy},
 	},
+	"command": {{"tree", nil, checkTree, true, makeTree}},
 	"http": {
 		{"log", []string{"log-format", "fields", "zone", "writes", "shard"}, checkAccessLog, false, makeAccessTrace},
 	},
@@ -107,20 +108,32 @@ func each(w *plan.Workload, do func(s *source, value string) error) error {
 // Check returns an error if a file that the plan needs cannot be made. It reads only the beginnings of the originals.
 func Check(p *plan.Plan) error {
 	for i := range p.Workloads {
-		w := &p.Workloads[i]
-		if err := each(w, func(s *source, value string) error { return s.check(value, w.Params) }); err != nil {
-			return err
+		for _, w := range asDone(p, &p.Workloads[i]) {
+			if err := each(w, func(s *source, value string) error { return s.check(value, w.Params) }); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// asDone is a workload as each of its targets does it, once if all do the same.
+func asDone(p *plan.Plan, w *plan.Workload) []*plan.Workload {
+	all := []*plan.Workload{w}
+	for target := range w.Vary {
+		all = append(all, w.For(target))
+	}
+	return all
 }
 
 // Prepare makes all files of a plan. It calls tell for each log with the account in one sentence.
 func (m *Maker) Prepare(ctx context.Context, p *plan.Plan, tell func(string)) error {
 	for i := range p.Workloads {
 		before := len(m.made)
-		if _, err := m.Of(ctx, &p.Workloads[i]); err != nil {
-			return err
+		for _, w := range asDone(p, &p.Workloads[i]) {
+			if _, err := m.Of(ctx, w); err != nil {
+				return err
+			}
 		}
 		if a := m.account(&p.Workloads[i]); a != nil && len(m.made) > before {
 			tell(fmt.Sprintf("%s: %s", p.Workloads[i].Params["log"], said(a, Item(&p.Workloads[i]))))

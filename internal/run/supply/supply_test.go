@@ -286,3 +286,42 @@ func TestSame(t *testing.T) {
 		}
 	}
 }
+
+// TestTreesOfVariants: each target's tree is made and told apart from the others; one that is not there is named.
+func TestTreesOfVariants(t *testing.T) {
+	dirs := map[string]string{}
+	for _, name := range []string{"old", "new"} {
+		dirs[name] = t.TempDir()
+		if err := os.WriteFile(filepath.Join(dirs[name], "prog"), []byte(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := plan.Workload{Label: "command", Kind: "command", Params: workload.Params{"tree": dirs["old"]},
+		Vary: map[string]workload.Params{"new": {"tree": dirs["new"]}}}
+	p := &plan.Plan{Targets: []plan.Target{{Name: "old"}, {Name: "new"}}, Workloads: []plan.Workload{w}}
+	if err := Check(p); err != nil {
+		t.Fatal(err)
+	}
+	m := maker(t)
+	if err := m.Prepare(t.Context(), p, func(string) {}); err != nil {
+		t.Fatal(err)
+	}
+	if len(m.made) != 2 {
+		t.Errorf("%d files are made of two trees", len(m.made))
+	}
+	digests := map[[32]byte]bool{}
+	for name := range dirs {
+		files, err := m.Of(t.Context(), w.For(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		digests[files["tree"].Digest] = true
+	}
+	if len(digests) != 2 {
+		t.Error("both targets get one tree")
+	}
+	w.Vary["new"]["tree"] = filepath.Join(dirs["new"], "nothing")
+	if err := Check(p); err == nil || !strings.Contains(err.Error(), "nothing is no folder on this machine") {
+		t.Errorf("%v", err)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"tare/internal/measure/workload"
 	"tare/internal/record"
+	"tare/internal/sys/sql/datadir"
 )
 
 // trial is one trial of the command workload.
@@ -42,7 +44,15 @@ type trial struct {
 // Setup finds the programs, measures the shell and prepares the first run.
 func (t *trial) Setup(ctx context.Context, b *workload.Bench) error {
 	dir := t.params["dir"]
-	if dir == "" {
+	if t.params["tree"] != "" {
+		tree := b.Dir + ".tree" // beside the cell's directory, for as long as the environment is open
+		if err := unpack(b.Files["tree"], tree); err != nil {
+			return fmt.Errorf("command: tree=%s: %w", t.params["tree"], err)
+		}
+		if !filepath.IsAbs(dir) {
+			dir = filepath.Join(tree, dir)
+		}
+	} else if dir == "" {
 		dir = b.Dir
 	}
 	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
@@ -75,6 +85,19 @@ func (t *trial) Setup(ctx context.Context, b *workload.Bench) error {
 	t.figures, t.warned = map[string][]float64{}, map[string]bool{}
 	t.samples = make([]float64, 0, min(b.Work, workload.MaxSamples))
 	return t.prepare(ctx)
+}
+
+// unpack makes a folder of an archive, unless an earlier trial did.
+func unpack(archive, dir string) error {
+	if _, err := os.Lstat(dir); err == nil {
+		return nil
+	}
+	half := dir + ".half"
+	os.RemoveAll(half) // of a worker that was killed; what stays is in the way below
+	if err := datadir.UnpackFile(archive, half, true); err != nil {
+		return err
+	}
+	return os.Rename(half, dir)
 }
 
 // setUp runs the command line of the parameter setup, unless an earlier trial did: that is noted beside the cell's

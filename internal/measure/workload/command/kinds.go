@@ -59,10 +59,14 @@ func Kinds() []workload.Kind {
 				Doc: workload.Doc("program whose output is read for figures: fio (--output-format=json), iperf3 " +
 					"(-J), sysbench, wrk, pgbench")},
 			{Name: "metric", Type: workload.Text, Doc: workload.Doc("figures to read from standard output, one per " +
-				"line: NAME:UNIT:lower|higher:json:/pointer or NAME:UNIT:lower|higher:re:REGEX, where the figure is " +
-				"the first group of the first match")},
+				"line: NAME:UNIT:lower|higher:json:/pointer or NAME:UNIT:lower|higher:re:REGEX, where the figure " +
+				"is the first group of the first match; a second group (?P<unit>...) has the unit of a time (ns, " +
+				"µs, ms, s), and the figure is then in seconds")},
 			{Name: "env", Type: workload.Text, Sparse: true, Doc: workload.Doc("variables for the command and those " +
 				"around it: NAME=VALUE, one per line")},
+			{Name: "tree", Type: workload.Text, Sparse: true, Doc: workload.Doc("folder on this machine that is " +
+				"copied into the environment before the first run, with its links and without .git; the command " +
+				"runs there, in the folder below it that dir names")},
 			{Name: "check", Type: workload.Choice, Sparse: true, Choices: []string{"output"},
 				Doc: workload.Doc("output: what the command prints to standard output must be the same in every run " +
 					"and every target; reading it costs all of them alike")},

@@ -74,15 +74,10 @@ func isDirectory(b *workload.Bench) (bool, error) {
 
 // unpack creates the data directory.
 func unpack(b *workload.Bench, dir string) error {
-	f, err := os.Open(b.Files["data"])
-	if err != nil {
-		return err
-	}
-	defer f.Close()
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return err
 	}
-	return datadir.Unpack(f, dir)
+	return datadir.UnpackFile(b.Files["data"], dir, false)
 }
 
 // restore carries out the statements of a dump.

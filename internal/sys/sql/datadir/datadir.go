@@ -1,8 +1,9 @@
-// Package datadir copies the data directory of a stopped database server through a tar archive with a SHA-256 of each
-// file. Equal files give equal archives.
+// Package datadir copies the data directory of a stopped database server, or any other tree of files, through a tar
+// archive with a SHA-256 of each file. Equal files give equal archives.
 //
 // It is opinionated: the directory of a running server is refused, because a copy of it would be inconsistent. Owners
-// and times are not copied. Symbolic links, such as those of tablespaces on other disks, are refused.
+// and times are not copied. In a data directory, symbolic links, such as those of tablespaces on other disks, are
+// refused.
 package datadir
 
 import (
@@ -16,6 +17,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 )
 
@@ -94,24 +96,33 @@ func Pack(dst io.Writer, dir string) error {
 	}
 	defer root.Close()
 	p := packer{root: root, tar: tar.NewWriter(dst)}
-	if err := fs.WalkDir(root.FS(), ".", p.add); err != nil {
-		return fmt.Errorf("pack %s: %w", dir, err)
-	}
-	err = p.file(sums, int64(p.sums.Len()), &p.sums)
-	return errors.Join(err, p.tar.Close(), Idle(dir)) // a server that was started meanwhile changes files
+	return errors.Join(p.all(dir), Idle(dir)) // a server that was started meanwhile changes files
 }
 
 type packer struct {
 	root *os.Root
 	tar  *tar.Writer
 	sums bytes.Buffer
+	tree bool // symbolic links and what may be executed are copied as such
+}
+
+// all packs the whole directory, which is called dir.
+func (p *packer) all(dir string) error {
+	if err := fs.WalkDir(p.root.FS(), ".", p.add); err != nil {
+		return fmt.Errorf("pack %s: %w", dir, err)
+	}
+	return errors.Join(p.file(sums, int64(p.sums.Len()), 0o600, &p.sums), p.tar.Close())
 }
 
 // add packs an entry of the directory. WalkDir sorts the entries.
 func (p *packer) add(name string, d fs.DirEntry, err error) error {
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
+	}
+	if skip, err := p.skipped(d); skip {
+		return err
+	}
+	switch {
 	case name == ".":
 		return nil
 	case d.IsDir():
@@ -119,9 +130,14 @@ func (p *packer) add(name string, d fs.DirEntry, err error) error {
 			Format: tar.FormatPAX})
 	case d.Type()&fs.ModeSocket != 0:
 		return nil // left by a killed server
+	case p.tree && d.Type()&fs.ModeSymlink != 0:
+		return p.link(name)
 	case !d.Type().IsRegular():
-		return fmt.Errorf("%s is neither a file nor a directory; tablespaces outside the data directory are not "+
-			"supported", name)
+		what := "; tablespaces outside the data directory are not supported"
+		if p.tree {
+			what = ""
+		}
+		return fmt.Errorf("%s is neither a file nor a directory%s", name, what)
 	case strings.Contains(name, "\n"):
 		return fmt.Errorf("the name %q contains a line feed", name)
 	}
@@ -134,22 +150,25 @@ func (p *packer) add(name string, d fs.DirEntry, err error) error {
 	if err != nil {
 		return err
 	}
-	digest := sha256.New()
-	if err := p.file(name, info.Size(), io.TeeReader(f, digest)); err != nil {
+	digest, mode := sha256.New(), int64(0o600)
+	if p.tree && (info.Mode()&0o111 != 0 || runtime.GOOS == "windows") { // which has no such bits
+		mode = 0o700
+	}
+	if err := p.file(name, info.Size(), mode, io.TeeReader(f, digest)); err != nil {
 		return err
 	}
 	fmt.Fprintf(&p.sums, "%x  %s\n", digest.Sum(nil), name)
 	return nil
 }
 
-func (p *packer) file(name string, size int64, content io.Reader) error {
-	h := &tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o600, Format: tar.FormatPAX}
+func (p *packer) file(name string, size, mode int64, content io.Reader) error {
+	h := &tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size, Mode: mode, Format: tar.FormatPAX}
 	if err := p.tar.WriteHeader(h); err != nil {
 		return err
 	}
 	n, err := io.Copy(p.tar, content)
 	if errors.Is(err, tar.ErrWriteTooLong) || err == nil && n != size {
-		return fmt.Errorf("%s has changed during the copy: does a server use it?", name)
+		return fmt.Errorf("%s has changed during the copy: does a program use it?", name)
 	}
 	return err
 }
@@ -161,9 +180,21 @@ func Is(src io.ReaderAt) bool {
 	return err == nil && string(b[:]) == "ustar"
 }
 
+// UnpackFile unpacks the archive of that name, with links where it is a tree's.
+func UnpackFile(name, dir string, links bool) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return unpackAll(f, dir, links)
+}
+
 // Unpack creates a data directory from an archive of Pack and checks all files. The directory must not exist; only its
 // owner has access. After an error the caller has to remove it.
-func Unpack(src io.Reader, dir string) error {
+func Unpack(src io.Reader, dir string) error { return unpackAll(src, dir, false) }
+
+func unpackAll(src io.Reader, dir string, links bool) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
@@ -176,16 +207,18 @@ func Unpack(src io.Reader, dir string) error {
 	for {
 		h, err := in.Next()
 		if err == io.EOF {
-			return errors.New("unpack the data directory: the archive is truncated")
+			return errors.New("unpack the archive: it is truncated")
 		}
 		if err == nil && h.Name == sums {
 			return check(in, got.Bytes())
 		}
-		if err == nil {
+		if err == nil && links && h.Typeflag == tar.TypeSymlink {
+			err = root.Symlink(h.Linkname, filepath.FromSlash(h.Name))
+		} else if err == nil {
 			err = unpack(root, h, in, got)
 		}
 		if err != nil {
-			return fmt.Errorf("unpack the data directory: %w", err)
+			return fmt.Errorf("unpack the archive: %w", err)
 		}
 	}
 }
@@ -204,7 +237,8 @@ func unpack(root *os.Root, h *tar.Header, in io.Reader, got *bytes.Buffer) error
 	default:
 		return fmt.Errorf("%q is neither a file nor a directory", h.Name)
 	}
-	f, err := root.OpenFile(filepath.FromSlash(h.Name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := root.OpenFile(filepath.FromSlash(h.Name), os.O_WRONLY|os.O_CREATE|os.O_EXCL,
+		fs.FileMode(0o600|h.Mode&0o100))
 	if err != nil {
 		return err
 	}
@@ -221,7 +255,7 @@ func unpack(root *os.Root, h *tar.Header, in io.Reader, got *bytes.Buffer) error
 func check(in io.Reader, got []byte) error {
 	want, err := io.ReadAll(io.LimitReader(in, maxSums))
 	if err != nil {
-		return fmt.Errorf("unpack the data directory: %w", err)
+		return fmt.Errorf("unpack the archive: %w", err)
 	}
 	if bytes.Equal(want, got) {
 		return nil
@@ -229,9 +263,9 @@ func check(in io.Reader, got []byte) error {
 	for wanted := range bytes.Lines(want) {
 		have, rest, _ := bytes.Cut(got, []byte("\n"))
 		if wanted = bytes.TrimSuffix(wanted, []byte("\n")); !bytes.Equal(wanted, have) {
-			return fmt.Errorf("unpack the data directory: the archive lists %q, the unpacked file is %q", wanted, have)
+			return fmt.Errorf("unpack the archive: it lists %q, the unpacked file is %q", wanted, have)
 		}
 		got = rest
 	}
-	return errors.New("unpack the data directory: it contains files that the archive does not list")
+	return errors.New("unpack the archive: it contains files that it does not list")
 }
