@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"tare/internal/record"
 	"tare/internal/sys/proc"
 )
 
@@ -419,5 +420,17 @@ func TestRealRows(t *testing.T) {
 				t.Errorf("left behind: %v", left)
 			}
 		})
+	}
+}
+
+func TestPrimaryVerdict(t *testing.T) {
+	report := `{"cells": [{"primary": false, "verdict": "EQUIVALENT"}, {"primary": true, "verdict": "DIFFERENT"}]}`
+	if v, err := primaryVerdict([]byte(report)); err != nil || v != record.Different {
+		t.Errorf("%q, %v", v, err)
+	}
+	for _, bad := range []string{"", "{}", `{"cells": [{"primary": true}]}`} {
+		if v, err := primaryVerdict([]byte(bad)); err == nil {
+			t.Errorf("%q has the verdict %q", bad, v)
+		}
 	}
 }

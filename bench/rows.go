@@ -76,7 +76,9 @@ func rows() []row {
 		},
 		accountRow(),
 	}
-	after := slices.IndexFunc(all, func(r row) bool { return r.name == "iozone-matrix" }) + 1
+	after := slices.IndexFunc(all, func(r row) bool { return r.name == "hyperfine" }) + 1
+	all = slices.Insert(all, after, abRows()...)
+	after = slices.IndexFunc(all, func(r row) bool { return r.name == "iozone-matrix" }) + 1
 	all = slices.Insert(all, after, slices.Concat(developerRows(), nbdRows(), networkRows(), webRows(), loadRows(),
 		oltpRows(), inspectRows(), replayRows(), checksumRows(), wireRows(), []row{diskRow(), bzip2Row()})...)
 	first := slices.IndexFunc(all, func(r row) bool { return r.name == "fio-uring" }) + 1

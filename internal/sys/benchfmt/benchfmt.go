@@ -30,7 +30,7 @@ const (
 	MaxLeft    = 100     // what was left out is told one by one up to here
 
 	// mostSearched bounds the bytes that are looked through to check expressions; cases beyond it have none.
-	mostSearched = 1 << 30
+	mostSearched = 1 << 28
 )
 
 // Suite is what a suite of benchmarks printed.
