@@ -89,9 +89,8 @@ func TestDensityRefused(t *testing.T) {
 		{[]string{"-e", "host"}, "the work to do in copies of it (-w)"},
 		{[]string{"-e", "host", "-w", "env.launch"}, "cannot be done in several copies at once: the controller does " +
 			"it"},
-		{[]string{"-e", "host", "-w", "cpu.prime", "--max", "1"},
-			"--max 1: expected the greatest number of copies, from 2 " +
-				"to 256"},
+		{[]string{"-e", "host", "-w", "cpu.prime", "--max", "1"}, "--max 1: expected the greatest number of copies, " +
+			"from 2 to 256"},
 		{[]string{"-e", "host", "-w", "cpu.prime", "--floor", "1.5"}, "expected a share above 0 and at most 1"},
 		{[]string{"-e", "host", "-w", "cpu.prime", "--floor", "0"}, "expected a share above 0 and at most 1"},
 		{[]string{"-e", "host", "-w", "cpu.prime", "--floor", "150%"}, "expected a share above 0 and at most 1"},
