@@ -172,9 +172,17 @@ added to those of the plan. If all are bare names from the plan, they select fro
 func (f *runFlags) copiesFlags(fl *pflag.FlagSet, name string) {
 	fl.StringVar(&f.plan.Copies, name, f.plan.Copies,
 		"the work also in so many copies of each environment at once: 8 (2, 4 and 8 of them), or numbers such as 2,3,6")
-	fl.StringVar(&f.plan.Floor, "floor", "",
+	fl.Var((*share)(&f.plan.Floor), "floor",
 		"try no more copies when each does far less than this share of what one does alone: 0.8 or 80% [50%]")
 }
+
+// share is a flag for a share, as a number or in percent, which the plan reads. It was a number only, and is still
+// called one: what it takes has only grown.
+type share string
+
+func (s *share) Set(text string) error { *s = share(text); return nil }
+func (s *share) String() string        { return string(*s) }
+func (*share) Type() string            { return "float64" }
 
 // energyFlag is the flag about energy.
 func (f *runFlags) energyFlag(fl *pflag.FlagSet) {
