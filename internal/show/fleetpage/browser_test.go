@@ -11,7 +11,7 @@ import (
 
 // within is how long the page of a large fleet may take to open. A machine that is busy with other tests takes a few
 // times as long as the goal of two seconds, which the test tells beside what it saw.
-const within = time.Minute
+const within = 20 * time.Second
 
 // TestLargeFleetOpens opens the page of 500 hosts with 20 workloads in a real Chromium.
 func TestLargeFleetOpens(t *testing.T) {
