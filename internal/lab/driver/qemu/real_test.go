@@ -256,11 +256,19 @@ func TestScratchDiskIsExt4WithTheCacheAskedFor(t *testing.T) {
 				repeats(t)
 			}
 			o := options(t, spec("arch", "x86_64", "accel", "tcg", "cache", c.cache, "nic", c.nic, "disk", "64MiB",
-				"memory", "256MiB"))
+				"memory", "256MiB", "iothread", onOff(c.cache == "none")))
 			o.Peer = true
 			v, s := open(t, driver{}, o)
 			if got := v.Facts().Extra["disk.cache"]; got != c.want {
 				t.Errorf("QEMU says %q, want %q", got, c.want)
+			}
+			own := false // a thread of the disk's
+			times, err := proc.ThreadTimes(v.Pid())
+			for thread := range times {
+				own = own || thread.Name == "IO scratch-io"
+			}
+			if err == nil && own != (c.cache == "none") {
+				t.Errorf("the disk has a thread of its own: %v; there are %v", own, times)
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
