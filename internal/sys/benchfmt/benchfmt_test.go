@@ -263,6 +263,7 @@ func FuzzParsers(f *testing.F) {
 		f.Add(sample(f, filepath.Base(name)))
 	}
 	f.Add([]byte("BenchmarkX-8 9 NaN ns/op 0 B/op\n"))
+	f.Add([]byte("0 time:[0 00 1 \xb5 0 0]"))
 	formats := []string{`(?P<name>[^=]*)=(?P<value>\S*)(?P<unit> \S*)?`}
 	for _, x := range Formats() {
 		formats = append(formats, x.Name)

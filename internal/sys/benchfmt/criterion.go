@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // parseCriterion reads what criterion prints: its text, the lines of `cargo criterion --message-format=json`, or one
@@ -171,6 +172,9 @@ func criterionText(b *builder, out []byte) error {
 // another one in the next run.
 func (f *Figure) textFind(name, unitName string) {
 	unitAt := regexp.QuoteMeta(unitName)
+	if !utf8.ValidString(unitName) { // no expression has such a text
+		return
+	}
 	if Second(unitName) > 0 {
 		f.printed, unitAt = "s", `(?P<unit>\S+)`
 	}
