@@ -91,7 +91,7 @@ func (x *caseFinder) find(out []byte, name, unitName string, at int) (expression
 		if err != nil || len(e) > maxPattern+4*(MaxName+len(unitName)) || strings.Contains(e, "\n") {
 			continue
 		}
-		if m := re.FindSubmatchIndex(out); m != nil && len(m) > 3 && m[2] == at {
+		if m := re.FindSubmatchIndex(out); len(m) > 3 && m[2] == at {
 			return e, printed
 		}
 	}
