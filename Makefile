@@ -112,7 +112,8 @@ deps:
 	scripts/deps.sh test
 
 # Everything. TARE_REQUIRE turns every skip for a missing program into a failure. What is missing is installed while the
-# program is built.
+# program is built. What is built, vetted and tested is compiled in one way, so that it is once.
+test: export GOFLAGS = $(strip $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath)
 test:
 	+$(MAKE) --no-print-directory -j2 deps beforehand
 	scripts/test.sh

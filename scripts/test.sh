@@ -11,6 +11,10 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 export TARE_REQUIRE=1 CGO_ENABLED=0
 GO=${GO:-go}
+# As make build has it, or all of this machine's packages would be compiled once more.
+flags=$($GO env GOFLAGS)
+[[ " $flags " == *" -trimpath "* ]] || flags="${flags:+$flags }-trimpath"
+export GOFLAGS=$flags
 
 # Tests make and remove files by the ten thousand. An ext4 without a journal passes over every inode that was deleted within
 # the last minutes, and the packages that do so took three times as long there. So where files lie on one, the tests get

@@ -214,8 +214,8 @@ func (l *lab) containers(d *dockertest.Daemon) {
 func TestStrangersAtTheOtherEnd(t *testing.T) {
 	l := newLab(t)
 	other := filepath.Join(l.dir, "other-agent")
-	cmd := exec.Command("go", "build", "-o", other, "-ldflags", "-X tare/internal/version.Build=of-another-day",
-		"tare/cmd/tare-agent")
+	cmd := exec.Command("go", "build", "-trimpath", "-o", other, "-ldflags",
+		"-X tare/internal/version.Build=of-another-day", "tare/cmd/tare-agent")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v %s", err, out)

@@ -319,8 +319,8 @@ func TestOutOfMemoryIsEvidence(t *testing.T) {
 func TestAgentOfAnotherBuildIsRefused(t *testing.T) {
 	o := options(t, "docker", "", "host", dockertest.Start(t))
 	other := filepath.Join(t.TempDir(), "tare-agent")
-	build := proc.Command(t.Context(), "go", "build", "-ldflags", "-X tare/internal/version.Build=another", "-o", other,
-		"tare/cmd/tare-agent")
+	build := proc.Command(t.Context(), "go", "build", "-trimpath", "-ldflags",
+		"-X tare/internal/version.Build=another", "-o", other, "tare/cmd/tare-agent")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
 	if _, err := proc.RunCmd(build, nil); err != nil {
 		t.Fatal(err)
