@@ -12,14 +12,14 @@ import (
 	"tare/internal/record"
 )
 
-// abImages makes a Docker daemon with the images app:1, app:2, whose program takes three times as long, and bare:1,
-// which lacks it.
+// abImages makes a Docker daemon with the images app:1, app:2, whose program takes so much longer that a busy machine's
+// noise cannot hide it, and bare:1, which lacks it.
 func abImages(t *testing.T) (*lab, *dockertest.Daemon) {
 	t.Helper()
 	l := newLab(t)
 	d := dockertest.New(t)
 	l.env = append(l.env, "DOCKER_HOST="+d.Host)
-	for image, seconds := range map[string]string{"app:1": "0.03", "app:2": "0.09", "bare:1": ""} {
+	for image, seconds := range map[string]string{"app:1": "0.03", "app:2": "0.5", "bare:1": ""} {
 		files := dockertest.Busybox(t)
 		if seconds != "" {
 			files["/bin/app"] = []byte("#!/bin/sh\nsleep " + seconds + "\n")
@@ -52,7 +52,14 @@ func TestImagesAgainstEachOther(t *testing.T) {
 	l.says(o.out, `^app-1 .* baseline`, `^app-2 .* DIFFERENT`, `^app-1 +docker:app:1$`,
 		`^app-2 +docker:app:2$`,
 		`^\* unmeasurable: instructions and cycles \((perf_event_open is not allowed|there is no counter)`)
-	l.verdicts(l.read("out"), "app-2", record.Different)
+	r := l.read("out")
+	l.verdicts(r, "app-2", record.Different)
+	for i := range r.Targets {
+		if got := r.Targets[i].Outside.Extra[record.SharedKernel]; got != "yes" {
+			t.Errorf("%s: %s is %q: the container's processes are this machine's", r.Targets[i].Name,
+				record.SharedKernel, got)
+		}
+	}
 	l.containers(d)
 	l.gone("out")
 	l.empty()
@@ -103,7 +110,7 @@ func TestRevisionsElsewhere(t *testing.T) {
 	repo := filepath.Join(l.dir, "repo")
 	git(t, l.dir, "init", "-q", "-b", "main", repo)
 	for _, tag := range []string{"one", "two"} {
-		seconds := map[string]string{"one": "0.03", "two": "0.09"}[tag]
+		seconds := map[string]string{"one": "0.03", "two": "0.5"}[tag]
 		program := "mkdir -p bin && printf '#!/bin/sh\\nsleep " + seconds + "\\n' >bin/real && chmod +x bin/real && " +
 			"ln -sf real bin/prog\n"
 		if err := os.MkdirAll(filepath.Join(repo, "sub"), 0o755); err != nil {

@@ -260,6 +260,9 @@ type Facts struct {
 	Extra map[string]string `json:"extra,omitempty"`
 }
 
+// SharedKernel is the fact of what the controller knows of a container that its kernel is the controller's: "yes".
+const SharedKernel = "kernel.shared"
+
 // Environment is one entry of environments.json.
 type Environment struct {
 	Target

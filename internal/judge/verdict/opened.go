@@ -71,7 +71,7 @@ func (op *opened) placeBeside(target string) string {
 
 // sharesKernel tells whether a target's time is counted by the kernel that counts the controller's. Processes and
 // namespaces of this machine have no other; a container may be in a machine of its engine's, so its kernel must be
-// known to be that of one of them.
+// known to be that of one of them, or its agent a process of this machine.
 func (op *opened) sharesKernel(target string) bool {
 	re := op.home(target)
 	switch {
@@ -81,6 +81,8 @@ func (op *opened) sharesKernel(target string) bool {
 		return true
 	case !maybeOnKernel[driver(re)] || re.Inside.Kernel == "":
 		return false
+	case re.Outside.Extra[record.SharedKernel] == "yes":
+		return true
 	}
 	const vm = "hypervisor.vm"
 	return slices.ContainsFunc(op.environments, func(o record.Environment) bool {

@@ -291,6 +291,21 @@ func TestSimulatedClockOfABusyHost(t *testing.T) {
 	if wrong, _ := verdict("docker", "6.1.0-linuxkit"); !wrong {
 		t.Error("a container in a machine of its engine has the clock of that machine")
 	}
+
+	// Where only containers are compared, the driver tells whether their agents are processes of this machine.
+	for i := range 2 {
+		in.Environments[i].Spec, in.Environments[i].Inside.Kernel = "docker:debian", "6.1.0"
+	}
+	if c := cell(t, Evaluate(in), "command", "score", "box"); warning(c, "clock-wrong") == nil {
+		t.Errorf("containers of which nothing is known: %s %v", c.Verdict, c.Warnings)
+	}
+	for i := range 2 {
+		in.Environments[i].Outside.Extra = map[string]string{record.SharedKernel: "yes"}
+	}
+	if c := cell(t, Evaluate(in), "command", "score", "box"); warning(c, "clock-wrong") != nil ||
+		c.Verdict != record.Equivalent {
+		t.Errorf("containers of this machine: %s %v", c.Verdict, c.Warnings)
+	}
 }
 
 func TestEmulatedCPUIsLabelled(t *testing.T) {

@@ -217,7 +217,14 @@ func (c *container) Agent(ctx context.Context) (env.Stream, error) {
 }
 
 // Facts returns what the engine reports about the container.
-func (c *container) Facts() record.Facts { return c.facts }
+func (c *container) Facts() record.Facts {
+	f := c.facts
+	if c.AgentProcess() != 0 { // a process of this machine's kernel
+		f.Extra = maps.Clone(f.Extra)
+		f.Extra[record.SharedKernel] = "yes"
+	}
+	return f
+}
 
 // AgentProcess implements env.HostAgent. The engine may count processes in another namespace than this program, or run
 // on another machine, but the name of a container's control group has its id everywhere.
