@@ -9,7 +9,7 @@ import (
 // addresses lists this system's IPv4 addresses but the loopback's, as the kernel's routes to itself have them. Package
 // net, which could tell as well, would make the agent larger.
 func addresses() []string {
-	b, _ := os.ReadFile("/proc/net/fib_trie") // without it nothing is known
+	b, _ := os.ReadFile("/proc/thread-self/net/fib_trie") // without it nothing is known
 	return localAddresses(string(b))
 }
 

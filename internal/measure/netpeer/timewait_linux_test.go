@@ -11,7 +11,7 @@ import (
 // timeWait counts the connections from or to an address of this machine that wait for their time to be over.
 func timeWait(t *testing.T, address string) (n int) {
 	t.Helper()
-	text, err := os.ReadFile("/proc/net/tcp")
+	text, err := os.ReadFile("/proc/thread-self/net/tcp")
 	if err != nil {
 		t.Fatal(err)
 	}

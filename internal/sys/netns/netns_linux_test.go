@@ -78,7 +78,7 @@ func TestTwoSpacesByWayOfABridge(t *testing.T) {
 	if err != nil || len(holders(t, number)) == 0 {
 		t.Fatalf("nobody is in the namespace %s, %v", number, err)
 	}
-	if mine, _ := os.Readlink("/proc/self/ns/net"); mine == number || near.File() == far.File() {
+	if mine, _ := os.Readlink("/proc/thread-self/ns/net"); mine == number || near.File() == far.File() {
 		t.Errorf("namespaces %s and %s; this process is in %s", near.File(), far.File(), mine)
 	}
 	in(t, near,

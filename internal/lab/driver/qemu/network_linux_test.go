@@ -36,7 +36,7 @@ func outside(t *testing.T) string {
 		fmt.Fprintln(&b, c.Index, c.Name, c.Flags, addresses, err)
 	}
 	for _, name := range []string{"route", "fib_trie", "ip_tables_names"} {
-		text, err := os.ReadFile("/proc/net/" + name)
+		text, err := os.ReadFile("/proc/thread-self/net/" + name)
 		fmt.Fprintf(&b, "%s %s %v\n", name, text, err != nil)
 	}
 	return b.String()
@@ -284,7 +284,7 @@ func TestAFailedOpeningLeavesNoNetwork(t *testing.T) {
 	if os.Geteuid() != 0 {
 		lacking(t, "network namespaces need root")
 	}
-	own, err := os.Readlink("/proc/self/ns/net")
+	own, err := os.Readlink("/proc/thread-self/ns/net")
 	if err != nil {
 		t.Fatal(err)
 	}

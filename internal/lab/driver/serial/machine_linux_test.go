@@ -207,7 +207,7 @@ func exists(path string) bool {
 // connected counts the connections to a Unix socket.
 func connected(t testing.TB, path string) int {
 	t.Helper()
-	text, err := os.ReadFile("/proc/net/unix")
+	text, err := os.ReadFile("/proc/thread-self/net/unix")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -97,11 +97,12 @@ func (l *local) parts() string {
 // busiest is how many of the processes can run at the same time.
 func (l *local) busiest() int { return max(1, min(len(l.used), processors())) }
 
-// listening are the inodes of the sockets that listen at a port, from /proc/net.
+// listening are the inodes of the sockets that listen at a port, in the network of the calling thread: /proc/net has that
+// of the process's first thread, which may have stayed in another one (sock.In).
 func listening(port uint16) map[string]bool {
 	found := map[string]bool{}
 	suffix := ":" + strings.ToUpper(strconv.FormatUint(uint64(port)+0x10000, 16)[1:])
-	for _, name := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+	for _, name := range []string{"/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"} {
 		text, _ := os.ReadFile(name)
 		for line := range bytes.Lines(text) {
 			f := strings.Fields(string(line))
