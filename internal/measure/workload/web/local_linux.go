@@ -97,8 +97,8 @@ func (l *local) parts() string {
 // busiest is how many of the processes can run at the same time.
 func (l *local) busiest() int { return max(1, min(len(l.used), processors())) }
 
-// listening are the inodes of the sockets that listen at a port, in the network of the calling thread: /proc/net has that
-// of the process's first thread, which may have stayed in another one (sock.In).
+// listening are the inodes of the sockets that listen at a port, in the network of the calling thread: /proc/net has
+// that of the process's first thread, which may have stayed in another one (sock.In).
 func listening(port uint16) map[string]bool {
 	found := map[string]bool{}
 	suffix := ":" + strings.ToUpper(strconv.FormatUint(uint64(port)+0x10000, 16)[1:])
