@@ -99,7 +99,7 @@ house:
 # imports, the standard library included, which takes a minute; make lint, and so make test, does all of it.
 UPSTREAM ?= @{upstream}
 lint-changed: house
-	@files=$$(scripts/changed.sh "$(UPSTREAM)" '*.go') && echo "$$files" | xargs -r -n1 dirname | sort -u | sed 's|^|./|' | xargs -r $(GO) tool -modfile=tools/go.mod staticcheck
+	@files=$$(scripts/changed.sh "$(UPSTREAM)" '*.go' ':!tools') && echo "$$files" | xargs -r -n1 dirname | sort -u | sed 's|^|./|' | xargs -r $(GO) tool -modfile=tools/go.mod staticcheck
 	@files=$$(scripts/changed.sh "$(UPSTREAM)" web) && if [ -n "$$files" ]; then scripts/web.sh lint; fi
 
 # The inner loop: no VM, no browser, and of servers, disks and simulations what is quick. make vet was before; without
