@@ -104,7 +104,7 @@ lint-changed: house
 
 # The inner loop: no VM, no browser, and of servers, disks and simulations what is quick. make vet was before; without
 # symbols and DWARF a test binary is linked in a third of the time.
-REAL := internal/lab/(driver/(command|container|libvirt|local|namespace|qemu|serial|ssh|vagrant|virtualbox|vmware)|libvirttest|medium)|internal/cli|internal/sys/proc|internal/lab/deploy|workload/command|sys/sql/(mysql|postgres)|measure/(dbserver|workload/sql)|run/(capture|durability|supply)|^tare/bench|^tare/internal$$
+REAL := internal/lab/(driver/(command|container|libvirt|local|namespace|qemu|serial|ssh|vagrant|virtualbox|vmware)|libvirttest|medium)|internal/cli|internal/sys/proc|internal/lab/deploy|workload/command|sys/sql/(mysql|postgres)|measure/(dbserver|netpeer|workload/(sql|web))|sys/iperf3|run/(capture|durability|supply)|^tare/bench|^tare/internal$$
 unit:
 	$(GO) test -short -vet=off -ldflags="-s -w" $$($(GO) list ./... | grep -Ev '$(REAL)')
 
