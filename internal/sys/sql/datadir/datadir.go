@@ -180,7 +180,8 @@ func Is(src io.ReaderAt) bool {
 	return err == nil && string(b[:]) == "ustar"
 }
 
-// UnpackFile unpacks the archive of that name, with links where it is a tree's.
+// UnpackFile is Unpack for the archive in a file. With links, which PackTree packs, they lead where they led, also to
+// what lies outside, but nothing is created there.
 func UnpackFile(name, dir string, links bool) error {
 	f, err := os.Open(name)
 	if err != nil {

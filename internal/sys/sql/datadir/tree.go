@@ -20,10 +20,6 @@ func PackTree(dst io.Writer, dir string) error {
 	return p.all(dir)
 }
 
-// UnpackTree creates a tree of files from an archive of PackTree. Links lead where they led, also to what lies outside,
-// but nothing is created there. It is otherwise as Unpack.
-func UnpackTree(src io.Reader, dir string) error { return unpackAll(src, dir, true) }
-
 // git is the name of what git keeps beside the files of a revision.
 const git = ".git"
 

@@ -31,7 +31,7 @@ func TestTree(t *testing.T) {
 		return b.Bytes()
 	}
 	archive, to := pack(dir), filepath.Join(t.TempDir(), "tree")
-	if err := UnpackTree(bytes.NewReader(archive), to); err != nil {
+	if err := unpackAll(bytes.NewReader(archive), to, true); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(archive, pack(to)) {
@@ -74,7 +74,7 @@ func TestTreeStaysInside(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := UnpackTree(&b, filepath.Join(t.TempDir(), "tree")); err == nil {
+	if err := unpackAll(&b, filepath.Join(t.TempDir(), "tree"), true); err == nil {
 		t.Error("a file behind a link is unpacked")
 	}
 	if names, err := os.ReadDir(outside); err != nil || len(names) > 0 {
@@ -84,7 +84,7 @@ func TestTreeStaysInside(t *testing.T) {
 	if err := PackTree(&b, made(t, map[string]string{"x": "one"})); err != nil {
 		t.Fatal(err)
 	}
-	if err := UnpackTree(bytes.NewReader(b.Bytes()[:600]), filepath.Join(t.TempDir(), "tree")); err == nil {
+	if err := unpackAll(bytes.NewReader(b.Bytes()[:600]), filepath.Join(t.TempDir(), "tree"), true); err == nil {
 		t.Error("a part of an archive is taken for the whole")
 	}
 }
