@@ -3,10 +3,11 @@
 #
 #   stack.sh install              make the site from the installed packages, check it, and keep it below site/
 #   stack.sh serve CODE HOME      copy the site, start it, print how it is reached, and stay until asked to stop
-#   stack.sh control HOME WORD... restart web|php|database|varnish|all, or clear; returns when that is done
+#   stack.sh control HOME WORD... restart web|php|database|varnish|all, clear, or open ADDRESS; returns when done
 #
 # CODE and HOME are directories for this site only: the code that PHP reads is in CODE, all else in HOME. Everything
-# listens on 127.0.0.1, on free ports. MariaDB has a socket only. All processes are children of this one.
+# listens on 127.0.0.1, on free ports, and where the site was opened for clients elsewhere. MariaDB has a socket only.
+# All processes are children of this one.
 #
 # site.sh says what is particular to a site. It has the functions
 #   site_install     makes $site/code and the database
@@ -114,6 +115,25 @@ free_port() {
 	next_port=$((next_port + 1))
 }
 
+# open_at ADDRESS lets clients elsewhere reach the site. Its web servers are started again, once for each address.
+opened=
+open_at() {
+	case " 127.0.0.1 $opened " in
+	*" 0.0.0.0 "* | *" $1 "*) return ;;
+	esac
+	opened+=" $1"
+	stop varnish TERM && restart web && start_varnish
+}
+
+# listeners PORT prints where a server listens. The address of all interfaces has the loopback's in it.
+listeners() {
+	local address
+	case " $opened " in
+	*" 0.0.0.0 "*) echo "0.0.0.0:$1" ;;
+	*) for address in 127.0.0.1 $opened; do echo "$address:$1"; done ;;
+	esac
+}
+
 # --- the servers ------------------------------------------------------------------------------------------------------
 
 start_database() {
@@ -141,7 +161,6 @@ start_apache() {
 		cat <<-CONF
 			ServerRoot $home/run
 			ServerName $name
-			Listen 127.0.0.1:$port_apache
 			PidFile $home/run/apache.pid
 			Mutex file:$home/run default
 			ErrorLog $home/log/apache
@@ -177,6 +196,7 @@ start_apache() {
 				SetHandler application/x-httpd-php
 			</FilesMatch>
 		CONF
+		listeners "$port_apache" | sed 's/^/Listen /'
 		php_settings 'php_admin_value ' ' '
 	} >"$home/etc/apache.conf"
 	spawn apache apache2 -D FOREGROUND -f "$home/etc/apache.conf"
@@ -226,7 +246,7 @@ start_nginx() {
 			uwsgi_temp_path $home/tmp/uwsgi;
 			scgi_temp_path $home/tmp/scgi;
 			server {
-				listen 127.0.0.1:$port_nginx;
+				$(listeners "$port_nginx" | sed 's/.*/listen &;/')
 				server_name $name;
 				root "$code";
 				index index.php;
@@ -266,8 +286,9 @@ start_varnish() {
 		}
 	CONF
 	rm -rf "$home/run/varnish"
-	spawn varnish varnishd -F -j none -n "$home/run/varnish" -a "127.0.0.1:$port_varnish" -T none \
-		-f "$home/etc/site.vcl" -s malloc,64m
+	local at=()
+	for address in $(listeners "$port_varnish"); do at+=(-a "$address"); done
+	spawn varnish varnishd -F -j none -n "$home/run/varnish" "${at[@]}" -T none -f "$home/etc/site.vcl" -s malloc,64m
 	await varnish listens "$port_varnish"
 }
 
@@ -463,6 +484,7 @@ serve() {
 			case $1 in
 			restart) restart "${2:-}" ;;
 			clear) site_clear ;;
+			open) open_at "${2:-}" ;;
 			esac
 			echo done >"$home/reply"
 			;;
@@ -476,7 +498,8 @@ control() {
 	shift
 	case "$*" in
 	"restart web" | "restart php" | "restart database" | "restart varnish" | "restart all" | clear) ;;
-	*) die "'$*' is not restart web, restart php, restart database, restart varnish, restart all or clear" ;;
+	"open "*) [[ $2 =~ ^[0-9]{1,3}(\.[0-9]{1,3}){3}$ ]] || die "open: '$2' is no IPv4 address" ;;
+	*) die "'$*' is not restart web, restart php, restart database, restart varnish, restart all, clear or open ADDRESS" ;;
 	esac
 	[ -p "$home/control" ] || die "no stack runs in $home"
 	exec 5>"$home/lock"

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"tare/internal/measure/workload"
+	"tare/internal/measure/workload/stack"
 	"tare/internal/suggest"
 )
 
@@ -63,7 +64,8 @@ func (d *draft) placeCrowds(t *Tables, named []bool, p *problems) {
 			p.add(d.place(d.workAt, i), "%s: from puts the other end into the target: leave out server and to", w.Kind)
 			continue
 		}
-		there := w.Params["url"] != "" || w.Params["urls"] != "" || w.Params["address"] != ""
+		url := w.Params["url"]
+		there := url != "" && !stack.Names(url) || w.Params["urls"] != "" || w.Params["address"] != ""
 		if !named[i] {
 			w.Targets = nil
 			for _, name := range d.environments() {

@@ -360,7 +360,7 @@ func (d *draft) withHosts(selected []Target) []Target {
 }
 
 // forget removes what workloads say of environments that were not selected. A workload whose only target was the
-// baseline's company is gone with it.
+// baseline's company is gone with it, and so is one whose load comes from an environment that is gone.
 func (d *draft) forget() {
 	kept := d.Workloads[:0]
 	d.workAt, d.targetsAt = nil, nil
@@ -370,18 +370,25 @@ func (d *draft) forget() {
 			w.Work = nil
 		}
 		maps.DeleteFunc(w.Vary, func(name string, _ workload.Params) bool { _, ok := d.Target(name); return !ok })
-		had := len(w.Targets) > 0
+		had := len(w.Targets)
 		w.Targets = slices.DeleteFunc(w.Targets, func(name string) bool { _, ok := d.Target(name); return !ok })
 		if _, ok := d.Target(w.Baseline); !ok && w.Baseline != "" { // another one of them takes its place
 			w.Baseline = d.leader(w.Targets)
 		}
-		if had && len(w.Targets) == 0 ||
-			len(d.Targets) > 1 && len(w.Crowd()) == 0 && slices.Equal(w.Targets, []string{w.Baseline}) {
+		// One that offers load was no company: a workload that had but one target keeps it.
+		alone := len(w.Crowd()) == 0 || had > len(w.Targets)
+		if had > 0 && len(w.Targets) == 0 || !d.has(w.Crowd()) ||
+			len(d.Targets) > 1 && alone && slices.Equal(w.Targets, []string{w.Baseline}) {
 			continue
 		}
 		kept = append(kept, w)
 	}
 	d.Workloads = kept
+}
+
+// has tells whether all of some hosts are environments of the plan.
+func (d *draft) has(hosts []workload.Share) bool {
+	return !slices.ContainsFunc(hosts, func(h workload.Share) bool { _, ok := d.Target(h.Name); return !ok })
 }
 
 // leader is what the first of some targets is compared with in the end, but for the plan's baseline.

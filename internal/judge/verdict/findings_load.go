@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 
+	"tare/internal/measure/workload"
+	"tare/internal/measure/workload/stack"
 	"tare/internal/plan"
 	"tare/internal/record"
 	"tare/internal/unit"
@@ -161,9 +163,11 @@ func offeredFindings(e *finder, _ *Result) []Finding {
 		for _, h := range hosts {
 			names = append(names, h.name)
 		}
-		text := fmt.Sprintf("the load of %s was offered by %d hosts (%s)", c.Workload, len(hosts),
-			strings.Join(names, ", "))
-		if b := busiestOf(hosts); !math.IsNaN(b.share) {
+		text := fmt.Sprintf("the load of %s was offered by %s (%s)", c.Workload,
+			unit.Plural(int64(len(hosts)), "host"), strings.Join(names, ", "))
+		if b := busiestOf(hosts); !math.IsNaN(b.share) && len(hosts) == 1 {
+			text += fmt.Sprintf(", which was not the limit: it used %.0f %% of its CPU time", 100*b.share)
+		} else if !math.IsNaN(b.share) {
 			text += fmt.Sprintf(", none of them bound: the busiest, %s, used %.0f %% of its CPU time",
 				b.name, 100*b.share)
 		}
@@ -241,6 +245,9 @@ var webHost = sync.OnceValue(func() *regexp.Regexp {
 // farEnd says across which network a web client fetches its pages, by where these come from; "" where it crosses none,
 // because the server is in the environment itself and is asked over its loopback, and where that is not known.
 func farEnd(w *plan.Workload) string {
+	if from := offeredFrom(w); from != "" {
+		return from
+	}
 	text := w.Params["url"] + " " + w.Params["urls"]
 	switch w.Kind {
 	case "http.fetch":
@@ -259,9 +266,23 @@ func farEnd(w *plan.Workload) string {
 	return host
 }
 
+// offeredFrom says from where a workload's server in the target is loaded; "" where the target does the work itself, or
+// where the server is another one, which is there already.
+func offeredFrom(w *plan.Workload) string {
+	from, url := w.Params[workload.FromParam], w.Params["url"]
+	if from == "" || w.Params["urls"] != "" || url != "" && !stack.Names(url) {
+		return ""
+	}
+	return "clients in " + from
+}
+
 // reaches tells whether a workload on the network crosses the one to that far end.
 func reaches(w *plan.Workload, far string) bool {
 	switch server := w.Params["server"]; {
+	case offeredFrom(w) != "":
+		return far == offeredFrom(w)
+	case w.Params[workload.ToParam] != "":
+		return false
 	case w.Kind == "command":
 		return slices.Contains(strings.Fields(strings.ToLower(w.Params["command"])), far)
 	case server == "":
@@ -345,20 +366,38 @@ func (e *finder) explanations(page *cellBuilder, networks []*cellBuilder) []expl
 			stream = n
 		}
 	}
-	if asked.Kind == "http.fetch" && trip != nil && stream != nil {
-		if size, err := unit.ParseSize(asked.Params["size"]); err == nil {
-			if x, ok := way(trip, stream, size); ok {
-				all = slices.Insert(all, 0, x)
-			}
+	if size := pageSize(asked, page); size > 0 && trip != nil && stream != nil {
+		if x, ok := way(trip, stream, size); ok {
+			all = slices.Insert(all, 0, x)
 		}
 	}
 	return all
 }
 
+// pageSize is how large a page is, in bytes: as its workload asks for it, or as it came in the baseline; 0 where no one
+// fetched it by a kind that says so.
+func pageSize(w *plan.Workload, page *cellBuilder) float64 {
+	if w.Kind == "http.fetch" {
+		size, _ := unit.ParseSize(w.Params["size"]) // a plan that was resolved has a right one
+		return float64(size)
+	}
+	var sizes []float64
+	for _, k := range page.baseline.keys {
+		m := page.baseline.used[k].Metrics
+		if pages := m["requests_per_second"]; pages > 0 {
+			sizes = append(sizes, m["mib_per_second"]*(1<<20)/pages)
+		}
+	}
+	if len(sizes) == 0 {
+		return 0
+	}
+	return medianOf(sizes)
+}
+
 // way is what the network makes of a page of so many bytes: one round trip, of which there are so many in a second, and
 // the bytes at the rate of a stream, MiB/s. Each weighs in the ratio as it does in the baseline's time.
-func way(trip, stream *cellBuilder, size int64) (x explanation, ok bool) {
-	wait, move := 1/trip.BaselineCenter, float64(size)/(1<<20)/stream.BaselineCenter
+func way(trip, stream *cellBuilder, size float64) (x explanation, ok bool) {
+	wait, move := 1/trip.BaselineCenter, size/(1<<20)/stream.BaselineCenter
 	a := wait / (wait + move) * trip.Ratio.Center
 	b := move / (wait + move) * stream.Ratio.Center
 	center := a + b

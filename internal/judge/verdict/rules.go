@@ -110,8 +110,9 @@ func Rules() []Rule {
 			Doc: "the cost of a web page is the cost of the network it comes over: of a round trip and the page's " +
 				"bytes, or of a network workload",
 			Needs: "a network workload and a web workload with the same other end, both decided: http.fetch with " +
-				"net.rr and net.stream direction=down, or a page and an iperf3 of another machine. A page of the " +
-				"environment's own server comes over its loopback", find: networkFindings},
+				"net.rr and net.stream direction=down, a page of the environment's own server that is loaded from " +
+				"elsewhere with both from the same place (from=), or a page and an iperf3 of another machine. A page " +
+				"that the environment fetches from its own server comes over its loopback", find: networkFindings},
 		{Code: "predicts-build", Severity: Info,
 			Doc:   "a file workload ranks the targets in the same order as a build does",
 			Needs: "file workloads and a build in at least 5 targets", find: predictsFindings},

@@ -41,6 +41,34 @@ func TestPageExplainedByItsWay(t *testing.T) {
 	}
 }
 
+// TestPageOfASiteExplainedByItsWay is TestPageExplainedByItsWay for the page of an environment's own site, loaded from
+// another place, whose size the trials tell: 64 KiB.
+func TestPageOfASiteExplainedByItsWay(t *testing.T) {
+	trip := on("net.rr", "connections=1", "from=host")
+	stream := on("net.stream", "direction=down", "streams=1", "from=host")
+	page := on("http.load", "url=stack-varnish:@front", "from=host")
+	figures := func(workload, metric string) float64 {
+		switch {
+		case workload == trip.Label:
+			return 10_000
+		case workload == stream.Label:
+			return 625
+		case metric == "mib_per_second":
+			return 125
+		}
+		return 2000
+	}
+	for cost, explained := range map[float64]bool{3: true, 6: false} {
+		s := two(trip, stream, page).figures(figures)
+		s = s.costs(map[string]float64{trip.Label + " vm": 2, stream.Label + " vm": 4, page.Label + " vm": cost})
+		f := finding(s.evaluate(), "network-explains-web")
+		if (f != nil) != explained || f != nil && !strings.Contains(f.Text, "and the page's bytes at the rate of "+
+			stream.Label+" cost 3.0") {
+			t.Errorf("a page that costs %v: %+v", cost, f)
+		}
+	}
+}
+
 // TestPagesThatCrossTheNetwork holds that the network explains a page only if the page came over the network that was
 // measured. All of these cost what the network does.
 func TestPagesThatCrossTheNetwork(t *testing.T) {
@@ -63,6 +91,16 @@ func TestPagesThatCrossTheNetwork(t *testing.T) {
 		{"the same without a port", on("net.stream", here), on("http.get", there), true},
 		{"the iperf3 of a third machine", on("net.stream", "server=192.0.2.9"), on("http.get", there), false},
 		{"the controller's page and another machine's iperf3", on("net.stream", here), on("http.fetch"), false},
+		{"a page of the site, loaded from another place", on("net.rr", "from=host"),
+			on("http.load", "url=stack-varnish:@front", "from=host"), true},
+		{"a page of its own nginx, loaded from another place", on("net.stream", "from=host"),
+			on("http.load", "from=host"), true},
+		{"the same from two places", on("net.stream", "from=host"), on("http.load", "from=box"), false},
+		{"a page loaded from another place, and the run's peer", on("net.stream"), on("http.load", "from=host"), false},
+		{"the controller's page, and a peer in the target", on("net.stream", "from=host"), on("http.fetch"), false},
+		{"the controller's page, and a peer elsewhere", on("net.stream", "to=box"), on("http.fetch"), false},
+		{"another machine's page loaded from another place", on("net.stream", "from=host"),
+			on("http.load", there, "from=host"), false},
 		{"several pages of another machine", on("net.stream", here),
 			on("http.get", "urls=3 http://192.0.2.1:8080/a 1 /b"), true},
 		{"commands that name one machine", iperf, on("command", "command=wrk -c 2 http://192.0.2.1/"), true},

@@ -54,6 +54,8 @@ func sceneKind(name string) (*workload.Kind, bool) {
 			true)}},
 		{Name: "http.fetch", Family: "web", Metrics: []unit.Metric{rate("requests_per_second", "1/s", true)}},
 		{Name: "http.get", Family: "web", Metrics: []unit.Metric{rate("requests_per_second", "1/s", true)}},
+		{Name: "http.load", Family: "web", Metrics: []unit.Metric{rate("requests_per_second", "1/s", true),
+			rate("mib_per_second", "MiB/s", false)}},
 		{Name: "command", Family: "command", Metrics: []unit.Metric{seconds}},
 	}
 	for i := range kinds {

@@ -84,6 +84,13 @@ func Loopback(name string, e Env) (string, error) {
 	return "", errors.New(name + " cannot reach this machine's loopback; " + Ways)
 }
 
+// Forwarder is implemented by environments whose ports can only be reached by a way that is made when it is needed.
+type Forwarder interface {
+	// Forward makes a TCP port of the environment reachable at the returned port of the controller's 127.0.0.1, until
+	// the environment is closed. Asked for the same port again, it returns the same. It serves one caller at a time.
+	Forward(ctx context.Context, port uint16) (uint16, error)
+}
+
 // PeerPlacer is implemented by environments that may reach the run's peer by another way than the controller's
 // loopback.
 type PeerPlacer interface {

@@ -88,6 +88,9 @@ func Site(t *testing.T, s *deploy.Conn, root string) map[string]string {
 	contains := func(text string) string { return " | grep -cF '" + text + "' >/dev/null" } // reads all
 	cookie := fmt.Sprintf(`-H "Cookie: $(cat %s)"`, state["stack_cookie"])
 	control := "/bin/bash /srv/tare-stack/stack.sh control " + state["stack_home"] + " "
+	elsewhere := func(front string) string {
+		return strings.ReplaceAll(page(front, "/index.php/Page_3", "-o /dev/null"), "//127.0.0.1", "//127.0.0.2")
+	}
 	for _, line := range []string{
 		page("apache", "/index.php/Page_3", "") + contains("This page is part of a test site"),
 		page("varnish", "/index.php/Page_3", "") + contains("This page is part of a test site"),
@@ -98,7 +101,12 @@ func Site(t *testing.T, s *deploy.Conn, root string) map[string]string {
 		"a=$(cat " + state["stack_home"] + "/pid/apache) && " + control + "restart web && " +
 			"[ $(cat " + state["stack_home"] + "/pid/apache) != $a ]",
 		control + "clear && " + control + "restart php && " + control + "restart database",
-		control + "restart all && " + page("varnish", "/index.php/Page_3", "") + " >/dev/null",
+		// Opened at another address of the loopback, it is there and where it was, also after a restart.
+		control + "open 127.0.0.2 && " + control + "open 127.0.0.2 && " + elsewhere("nginx") + " && " +
+			elsewhere("varnish"),
+		control + "restart all && " + page("varnish", "/index.php/Page_3", "") + " >/dev/null && " +
+			elsewhere("apache"),
+		"! " + control + "open everywhere",
 		"! " + control + "restart nothing",
 	} {
 		Shell(t, s, line)

@@ -174,7 +174,7 @@ func (w *worker) look(j wire.Job) (*cell, *record.Failure) {
 // it could be written.
 func (w *worker) bench(j wire.Job) *workload.Bench {
 	b := &workload.Bench{Dir: w.dir, Home: w.home, Root: j.Root, Files: filesOf(j, w.home),
-		Seed: j.Seed, Held: j.Held, Over: w.over}
+		Seed: j.Seed, Held: j.Held, Listen: j.Listen, Over: w.over}
 	if j.Root == "" && w.dir != "" {
 		b.Root = filepath.Dir(filepath.Dir(w.dir)) // the agent's own directory is in between
 	}

@@ -112,6 +112,8 @@ type Job struct {
 	// Serving is the service's endpoint. The agent adds it for the worker. A controller sends that of another
 	// environment's service, if the trial is a load from elsewhere, and else leaves it empty.
 	Serving *Serving `json:"serving,omitempty"`
+	// Listen is the address at which the trial's server listens for others, if it does; "" for all.
+	Listen string `json:"listen,omitempty"`
 }
 
 // Serving is a service that can be used.

@@ -217,8 +217,9 @@ type Bench struct {
 	Held bool
 	// Offer is what Setup of a trial that only serves others tells them, such as its port. It does no work of its own,
 	// and its Measure lasts until Over gives a value: then the others have ended.
-	Offer string
-	Over  <-chan struct{}
+	// The server that the others reach listens at the address Listen; "" for all.
+	Offer, Listen string
+	Over          <-chan struct{}
 	// Show are numbers of executions whose results the trial adds to Shown, if it can.
 	Show []uint64
 

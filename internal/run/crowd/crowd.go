@@ -261,7 +261,7 @@ func figures(o *deploy.Outcome, parts []Part, server *deploy.Outcome) error {
 			f.Metrics[name] = v
 		}
 		for name, v := range server.Result.State {
-			if strings.HasPrefix(name, "server") || sql.Counts(name) {
+			if strings.HasPrefix(name, "server") || strings.HasPrefix(name, "stack_") || sql.Counts(name) {
 				f.State[name] = v
 			}
 		}

@@ -16,6 +16,7 @@ import (
 	"tare/internal/measure/workload"
 	"tare/internal/measure/workload/replay"
 	"tare/internal/measure/workload/sql"
+	"tare/internal/measure/workload/stack"
 	"tare/internal/plan"
 	"tare/internal/record"
 	"tare/internal/run/crowd"
@@ -53,8 +54,11 @@ type crowding struct {
 type member struct {
 	name  string
 	agent Agent
-	at    netip.Addr // of the target, as it is reached from here; only for a server that the trial starts
 	run   wire.Run
+	// way is where a port of the target is reached from here; nil unless the trial starts the server. listen is the
+	// address at which the server has to listen for that; invalid for all.
+	way    func(port uint16) (netip.AddrPort, error)
+	listen netip.Addr
 }
 
 // Calibrate implements worker: the work grows until all of it together takes long enough.
@@ -155,6 +159,7 @@ func (c *crowding) do(ctx context.Context, run wire.Run, strict bool) (o deploy.
 			at, err := g.wait(ctx, 0)
 			return at - int64(g.lead), err
 		}
+		run.Listen = listenAt(members)
 		begin(-1, agent, run, deploy.Held{Over: over, Ready: ready})
 		select {
 		case offer = <-offered:
@@ -167,7 +172,7 @@ func (c *crowding) do(ctx context.Context, run wire.Run, strict bool) (o deploy.
 			break
 		}
 		m := &members[i]
-		if err := m.reach(offer, c.divided()); err != nil {
+		if err := c.reach(m, offer); err != nil {
 			first = &came{number: i, err: err}
 			cancel()
 			break
@@ -212,18 +217,38 @@ func (c *crowding) do(ctx context.Context, run wire.Run, strict bool) (o deploy.
 	return got, err
 }
 
+// listenAt is the address at which a server listens for some hosts; "" for all addresses.
+func listenAt(members []member) string {
+	at := members[0].listen
+	for i := range members {
+		if members[i].listen != at {
+			return ""
+		}
+	}
+	if !at.IsValid() {
+		return ""
+	}
+	return at.String()
+}
+
 // reach tells a member where the server is that the target offers, if it does.
-func (m *member) reach(offer string, divided bool) error {
-	switch {
-	case !m.at.IsValid():
-	case divided:
-		s, err := sql.Reached(offer, m.at)
+func (c *crowding) reach(m *member, offer string) (err error) {
+	switch url := m.run.Params["url"]; {
+	case m.way == nil:
+		return nil
+	case c.divided():
+		s, err := sql.Reached(offer, m.way)
 		m.run.Serving = &wire.Serving{Endpoint: s.Endpoint, Starts: s.Starts, Trials: s.Trials}
 		return err
+	case stack.Names(url):
+		m.run.Serving = &wire.Serving{}
+		m.run.Serving.Endpoint, err = stack.Reached(offer, url, m.way)
+		return err
 	default:
-		m.run.Params["url"] = fmt.Sprintf("http://%s/page.bin", netip.AddrPortFrom(m.at, port(offer)))
+		at, err := m.way(port(offer))
+		m.run.Params["url"] = fmt.Sprintf("http://%s/page.bin", at)
+		return err
 	}
-	return nil
 }
 
 func port(offer string) uint16 {
@@ -263,7 +288,8 @@ func (c *crowding) peered() bool {
 
 // starts tells whether the server is tare's own, in the target.
 func (c *crowding) starts() bool {
-	return !c.peered() && c.w.Params["url"] == "" && c.w.Params["urls"] == "" && c.w.Params["address"] == ""
+	p := c.w.Params
+	return !c.peered() && (p["url"] == "" && p["urls"] == "" && p["address"] == "" || stack.Names(p["url"]))
 }
 
 // divided tells whether the members divide what is in the work among them, and not its units.
@@ -312,22 +338,38 @@ func (c *crowding) members(ctx context.Context, run wire.Run) (all []member, err
 			m.run.Params["rate"] = strconv.FormatFloat(rate*float64(h.Weight)/float64(whole), 'g', -1, 64)
 		}
 		if c.peered() || c.starts() {
-			peer := c.x.peer.in(ctx, c.target, t)
+			place := c.target
+			if e, ok := c.x.plan.Target(c.target); ok {
+				place = e.Place()
+			}
+			peer := c.x.peer.in(ctx, c.w, place, t)
 			at, err := netip.ParseAddrPort(peer.Address)
 			switch {
 			case peer.Missing != "" || err != nil:
 				return nil, &record.Failure{Kind: "refused", Message: fmt.Sprintf("%s does not reach %s, which it is "+
-					"to "+
-					"load: %s", h.Name, c.target, peer.Missing)}
+					"to load: %s", h.Name, c.target, peer.Missing)}
 			case c.peered():
 				m.run.Params[workload.ToParam], m.run.Peer = c.target, peer
 			default:
-				m.at = at.Addr()
+				m.leads(ctx, c.x.table.targets[place], t, at.Addr())
 			}
 		}
 		all = append(all, m)
 	}
 	return all, nil
+}
+
+// leads keeps how a member, a target, reaches another environment, whose peer it found at an address.
+func (m *member) leads(ctx context.Context, o, t *target, at netip.Addr) {
+	m.way = func(port uint16) (netip.AddrPort, error) { return netip.AddrPortFrom(at, port), nil }
+	switch {
+	case o.Forward != nil && t.Loopback != "" && !o.is(t):
+		m.way = func(port uint16) (netip.AddrPort, error) { return t.through(ctx, o, port) }
+	case o.Loopback == loopback && at.String() == t.Loopback:
+		m.listen = netip.MustParseAddr(loopback)
+	default:
+		m.listen = at
+	}
 }
 
 // portion is how much of some work so many of all parts are.

@@ -114,6 +114,9 @@ func (d *Drivers) Open(ctx context.Context, e *plan.Target, mounts []*plan.Targe
 			t.Unreached = nil
 		}
 	}
+	if f, ok := opened.(env.Forwarder); ok {
+		t.Forward = f.Forward
+	}
 	t.HostThreads, t.HostProcesses, t.HostMemory = hostThreads(opened), hostProcesses(opened), hostMemory(opened)
 	t.HostExits = hostExits(opened)
 	if a, ok := opened.(env.HostAgent); ok {

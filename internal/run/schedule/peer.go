@@ -2,8 +2,10 @@ package schedule
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,16 +27,28 @@ type Peer interface {
 	Ended(within time.Duration) error
 }
 
-// NeedsPeer tells whether any of a plan's workloads on an environment needs the run's peer.
+// NeedsPeer tells whether any of a plan's workloads on an environment needs the run's peer, or reaches the environment
+// from another one.
 func NeedsPeer(p *plan.Plan, kinds func(string) (*workload.Kind, bool), environment string) bool {
 	for i := range p.Workloads {
 		w := &p.Workloads[i]
-		if k, ok := kinds(w.Kind); ok && k.NeedsPeer(w.Params) && w.On(environment) {
+		k, ok := kinds(w.Kind)
+		switch {
+		case !ok:
+		case k.NeedsPeer(w.Params) && w.On(environment), w.Params[workload.ToParam] == environment:
+			return true
+		case w.Params[workload.FromParam] != "" && slices.ContainsFunc(w.Targets, func(name string) bool {
+			t, ok := p.Target(name)
+			return ok && t.Place() == environment
+		}):
 			return true
 		}
 	}
 	return false
 }
+
+// kindDatagrams is the kind of work whose datagrams do not pass by a port that is forwarded.
+const kindDatagrams = "net.udp"
 
 // kindPeerDied is the failure of work whose other end has ended.
 const kindPeerDied = "peer-died"
@@ -58,7 +72,7 @@ func (p *peerLink) of(ctx context.Context, w *plan.Workload, target string) *wir
 	}
 	t := p.table.targets[target]
 	if to := w.Params[workload.ToParam]; to != "" {
-		return p.in(ctx, to, t)
+		return p.in(ctx, w, to, t)
 	}
 	switch {
 	case t.Unreached != nil:
@@ -82,10 +96,14 @@ func (p *peerLink) of(ctx context.Context, w *plan.Workload, target string) *wir
 
 // in is how a target reaches the peer in another environment, which is started when it is first needed, or why it does
 // not. What was found holds for as long as both are open.
-func (p *peerLink) in(ctx context.Context, to string, t *target) *wire.Peer {
+func (p *peerLink) in(ctx context.Context, w *plan.Workload, to string, t *target) *wire.Peer {
 	o := p.table.targets[to]
-	if o == nil || o.dead != nil {
+	switch {
+	case o == nil || o.dead != nil:
 		return &wire.Peer{Missing: "the other end is to run in " + to + ", which is not open"}
+	case w.Kind == kindDatagrams && o.Forward != nil && !o.is(t):
+		return &wire.Peer{Missing: "only TCP is forwarded to " + to + ", and " + w.Kind + " sends datagrams; measure " +
+			"it from " + to + " to this machine, without from and to"}
 	}
 	if known := t.peers[to]; known != nil {
 		return known
@@ -100,7 +118,11 @@ func (p *peerLink) in(ctx context.Context, to string, t *target) *wire.Peer {
 		}
 		o.peer = &wire.Peer{Address: strings.Join(addresses, " "), Token: token}
 	}
-	found, err := t.Agent.FindPeer(ctx, placesFor(strings.Fields(o.peer.Address), o, t), o.peer.Token)
+	places, err := placesFor(ctx, strings.Fields(o.peer.Address), o, t)
+	if err != nil {
+		return &wire.Peer{Missing: fmt.Sprintf("no way leads to %s: %v", to, err)}
+	}
+	found, err := t.Agent.FindPeer(ctx, places, o.peer.Token)
 	if err != nil {
 		return &wire.Peer{Missing: fmt.Sprintf("no address of %s (%s) leads to the other end there: %v", to,
 			o.peer.Address, err)}
@@ -116,13 +138,40 @@ func (p *peerLink) in(ctx context.Context, to string, t *target) *wire.Peer {
 const otherEndTime = 2 * time.Minute
 
 // placesFor are the addresses at which a target may find the peer in another environment: those that it listens on and,
-// if that environment has the loopback of this machine, the one by which the target reaches this.
-func placesFor(addresses []string, o, t *target) []string {
-	if o.Loopback != "127.0.0.1" || t.Loopback == "" || t.Loopback == o.Loopback || len(addresses) == 0 {
-		return addresses
+// if that environment has the loopback of this machine, the one by which the target reaches this; or only the one that
+// this machine's loopback has for it, where that environment is reached by no other way.
+func placesFor(ctx context.Context, addresses []string, o, t *target) ([]string, error) {
+	if len(addresses) == 0 || o.is(t) {
+		return addresses, nil
+	}
+	if o.Forward != nil && t.Loopback != "" {
+		at, err := netip.ParseAddrPort(addresses[len(addresses)-1])
+		if err != nil || at.Addr().IsLoopback() {
+			return nil, errors.New("it has no address but its own loopback's")
+		}
+		there, err := t.through(ctx, o, at.Port())
+		return []string{there.String()}, err
+	}
+	if o.Loopback != loopback || t.Loopback == "" || t.Loopback == o.Loopback {
+		return addresses, nil
 	}
 	_, port, _ := strings.Cut(addresses[0], ":")
-	return append([]string{t.Loopback + ":" + port}, addresses...)
+	return append([]string{t.Loopback + ":" + port}, addresses...), nil
+}
+
+// is tells whether two targets are in the same environment.
+func (t *target) is(o *target) bool { return t == o || t.Agent != nil && t.Agent == o.Agent }
+
+// loopback is the address of this machine's loopback, as this machine has it.
+const loopback = "127.0.0.1"
+
+// through is where a target finds a port of another environment that is reached by way of this machine's loopback.
+func (t *target) through(ctx context.Context, o *target, port uint16) (at netip.AddrPort, err error) {
+	if port, err = o.Forward(ctx, port); err != nil {
+		return at, err
+	}
+	address, err := netip.ParseAddr(t.Loopback)
+	return netip.AddrPortFrom(address, port), err
 }
 
 // blame puts the end of the peer in the place of what followed from it.

@@ -197,6 +197,12 @@ func TestPlacesOfAPeerOnTheLoopback(t *testing.T) {
 	box := &target{Target: Target{Loopback: "127.0.0.1"}}
 	vm := &target{Target: Target{Loopback: "10.0.2.2"}}
 	far := &target{}
+	behind := &target{Target: Target{Forward: func(_ context.Context, port uint16) (uint16, error) {
+		if port != 2000 {
+			return 0, errors.New("nothing listens there")
+		}
+		return 3000, nil
+	}}}
 	for _, c := range []struct {
 		in, from *target
 		want     string
@@ -206,9 +212,19 @@ func TestPlacesOfAPeerOnTheLoopback(t *testing.T) {
 		{box, far, "127.0.0.1:1000 192.0.2.1:2000"},
 		{far, vm, "127.0.0.1:1000 192.0.2.1:2000"},
 		{vm, box, "127.0.0.1:1000 192.0.2.1:2000"},
+		{behind, box, "127.0.0.1:3000"},
+		{behind, vm, "10.0.2.2:3000"},
+		{behind, far, "127.0.0.1:1000 192.0.2.1:2000"},
+		{behind, behind, "127.0.0.1:1000 192.0.2.1:2000"},
 	} {
-		if got := strings.Join(placesFor(addresses, c.in, c.from), " "); got != c.want {
-			t.Errorf("%q, want %q", got, c.want)
+		got, err := placesFor(t.Context(), addresses, c.in, c.from)
+		if got := strings.Join(got, " "); err != nil || got != c.want {
+			t.Errorf("%q, %v, want %q", got, err, c.want)
+		}
+	}
+	for _, only := range []string{"127.0.0.1:1000", "192.0.2.1:9"} {
+		if got, err := placesFor(t.Context(), []string{only}, behind, box); err == nil {
+			t.Errorf("from %s to %q", only, got)
 		}
 	}
 }

@@ -35,7 +35,10 @@ type Target struct {
 	// Loopback is the address by which this machine's loopback is reached from inside; Unreached says why it is not.
 	Loopback  string
 	Unreached error
-	PeerAt    netpeer.Place // where the run's peer is to listen for it; without an address, on the loopback
+	// Forward makes a TCP port of the environment reachable at a port of this machine's loopback; nil where its own
+	// addresses are the way to it.
+	Forward func(ctx context.Context, port uint16) (uint16, error)
+	PeerAt  netpeer.Place // where the run's peer is to listen for it; without an address, on the loopback
 	// HostThreads are the CPU times of what works for the environment on this machine; nil if that is nothing but the
 	// agent. An error says why they are not known.
 	HostThreads func() (map[proc.Thread]time.Duration, error)

@@ -48,8 +48,10 @@ type vm struct {
 	reach  error // why the host's loopback cannot be reached; nil if it can
 	// network is what the card is connected to; nil if that is QEMU's user-mode network.
 	network *network
-	group   *limited.Group // of QEMU's process; nil without limits
-	facts   record.Facts
+	// forwarded are the ports of this machine's loopback that lead to those of the guest, by the latter.
+	forwarded map[uint16]uint16
+	group     *limited.Group // of QEMU's process; nil without limits
+	facts     record.Facts
 	// reported are facts of the manager; nil if there is none.
 	reported map[string]string
 	retries  []record.Failure

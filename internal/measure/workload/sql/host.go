@@ -59,14 +59,18 @@ func (h *host) Report(b *workload.Bench) error {
 	return nil
 }
 
-// Reached makes what the trial on the server's side offers (workload.Bench) a service of a host that reaches it at an
-// address.
-func Reached(text string, at netip.Addr) (s workload.Serving, err error) {
+// Reached makes what the trial on the server's side offers (workload.Bench) a service of a host; way says where that
+// finds a port.
+func Reached(text string, way func(port uint16) (netip.AddrPort, error)) (s workload.Serving, err error) {
 	var e endpoint
 	if err := json.Unmarshal([]byte(text), &e); err != nil {
 		return s, fmt.Errorf("what the server's side offers: %w", err)
 	}
-	e.Address = netip.AddrPortFrom(at, uint16(e.Port)).String()
+	at, err := way(uint16(e.Port))
+	if err != nil {
+		return s, err
+	}
+	e.Address = at.String()
 	whole, err := json.Marshal(e)
 	return workload.Serving{Endpoint: string(whole), Starts: 1, Trials: e.Trials}, err
 }

@@ -39,6 +39,7 @@ const Room = 256 << 20
 //	opcache                 on or off
 //	home, code              the directory of its database, logs and sockets, and that of the code that PHP reads
 //	program                 the program that controls it
+//	session                 the Cookie header's value itself, of a site in another environment
 type Site map[string]string
 
 // Names says whether a URL names the environment's stack: stack:/PATH or stack-FRONTEND:/PATH.
@@ -160,9 +161,49 @@ func (s Site) Resolve(url string) (at netip.AddrPort, path string, err error) {
 	return at, path, err
 }
 
+// Told is the site as clients in other environments are told of it: without its directories, and with the Cookie
+// header's value of a user, if they need one.
+func (s Site) Told(session string) string {
+	told := Site{"session": session}
+	for k, v := range s {
+		if k != "home" && k != "cookie" {
+			told[k] = v
+		}
+	}
+	text, _ := json.Marshal(told) // of texts
+	return string(text)
+}
+
+// Elsewhere tells whether the site is in another environment, which has told of it.
+func (s Site) Elsewhere() bool { return s != nil && s["home"] == "" }
+
+// Reached makes what a site has Told the endpoint of a client's service; way says where the client finds a port of the
+// site's environment. Of the front ends it has the one that the URL names, for which Names is true.
+func Reached(told, url string, way func(port uint16) (netip.AddrPort, error)) (string, error) {
+	var s Site
+	if err := json.Unmarshal([]byte(told), &s); err != nil {
+		return "", fmt.Errorf("what the stack's side offers: %w", err)
+	}
+	front, _ := cut(url)
+	at, err := netip.ParseAddrPort(s[front])
+	if err == nil {
+		at, err = way(at.Port())
+	}
+	if err != nil {
+		return "", fmt.Errorf("reach the stack's %s: %w", front, err)
+	}
+	for _, other := range []string{"apache", "nginx", "varnish"} {
+		delete(s, other)
+	}
+	s[front] = at.String()
+	text, err := json.Marshal(s)
+	return string(text), err
+}
+
 // Control has the stack do something: "restart web", "restart php", "restart database", "restart varnish", "restart
-// all", or "clear", which empties the site's own caches. It returns when that is done: servers that were restarted
-// accept connections, and have answered no request.
+// all", "clear", which empties the site's own caches, or "open ADDRESS", by which clients elsewhere reach it from then
+// on: then its web servers are started again, once. It returns when that is done: servers that were restarted accept
+// connections, and have answered no request.
 func (s Site) Control(ctx context.Context, what string) error {
 	_, err := proc.Run(ctx, nil, append([]string{"/bin/bash", s["program"], "control", s["home"]},
 		strings.Fields(what)...)...)

@@ -109,9 +109,6 @@ func (t *loadTrial) refuseURLs() error {
 		return nil
 	}
 	if stack.Names(server) {
-		if t.serves {
-			return errors.New("from= is not for a stack, which listens on its own loopback")
-		}
 		return stack.Check(server)
 	}
 	if p["ca"] != "" && t.scheme(server) != "https" {
@@ -143,7 +140,7 @@ func (t *loadTrial) Setup(ctx context.Context, b *workload.Bench) error {
 		return err
 	}
 	if t.serves {
-		return t.offer(b)
+		return t.offer(ctx, b)
 	}
 	if err := t.prepare(b, to, list); err != nil {
 		return t.refused(err)

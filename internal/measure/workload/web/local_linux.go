@@ -28,7 +28,7 @@ type local struct {
 
 // newLocal returns nil if the server is elsewhere.
 func newLocal(at netip.AddrPort, site stack.Site) *local {
-	if !here(at.Addr()) {
+	if site.Elsewhere() || !here(at.Addr()) {
 		return nil
 	}
 	return &local{port: at.Port(), site: site}

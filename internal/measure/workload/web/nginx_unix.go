@@ -34,9 +34,8 @@ type nginx struct {
 	home        string          // folder of its configuration and of its files
 	root        string          // folder of the page
 	connections int             // concurrent connections to it
-	open        bool            // it listens at all addresses, not only on the loopback
 	two         bool            // it speaks HTTP/2 only
-	at          netip.Addr      // where it listens; without one, on the loopback or at all addresses
+	at          netip.Addr      // where it listens; without one, on the loopback
 	page        string          // the page's file
 	size        int64
 	seed        uint64
@@ -243,9 +242,6 @@ func (n *nginx) start(ctx context.Context) error {
 			return fmt.Errorf("http: %w", err)
 		}
 		n.addr = netip.AddrPortFrom(at, port)
-		if n.open {
-			n.addr = netip.AddrPortFrom(netip.IPv4Unspecified(), port)
-		}
 		if err = n.launch(ctx); err == nil || !strings.Contains(err.Error(), "Address already in use") {
 			return err
 		}

@@ -3,6 +3,8 @@
 package web
 
 import (
+	"context"
+	"net/netip"
 	"strconv"
 	"strings"
 
@@ -12,11 +14,29 @@ import (
 // hosts is how many clients with so many connections each the server has.
 func (t *loadTrial) hosts() int { return 1 + strings.Count(t.params[workload.FromParam], "+") }
 
+// listenAt is where a server listens that others reach.
+func listenAt(b *workload.Bench) netip.Addr {
+	if at, err := netip.ParseAddr(b.Listen); err == nil {
+		return at
+	}
+	return netip.IPv4Unspecified()
+}
+
 // offer says where the server is that others are to load. One that is not the trial's own they know themselves.
-func (t *loadTrial) offer(b *workload.Bench) error {
+func (t *loadTrial) offer(ctx context.Context, b *workload.Bench) error {
 	b.Offer = "url"
-	if t.nginx != nil {
+	switch {
+	case t.nginx != nil:
 		b.Offer = strconv.Itoa(int(t.nginx.addr.Port()))
+	case t.site != nil:
+		cookie, err := cookieOf(b, t.params)
+		if err != nil {
+			return t.refused(err)
+		}
+		if err := t.site.Control(ctx, "open "+listenAt(b).String()); err != nil {
+			return err
+		}
+		b.Offer = t.site.Told(cookie)
 	}
 	if t.local != nil {
 		t.local.took()

@@ -148,6 +148,9 @@ func cookieOf(b *workload.Bench, p workload.Params) (string, error) {
 		if err != nil {
 			return "", err
 		}
+		if s.Elsewhere() {
+			return s["session"], nil
+		}
 		source = "file:" + s["cookie"]
 	}
 	return secret("cookie", source)

@@ -51,7 +51,9 @@ func (t *loadTrial) target(ctx context.Context, b *workload.Bench) (page, []list
 		return page{}, nil, err
 	}
 	t.nginx, n.connections, n.two = n, int(t.params.Int("connections")), t.params["http"] == version2
-	n.open, n.connections = t.serves, n.connections*t.hosts()
+	if n.connections *= t.hosts(); t.serves {
+		n.at = listenAt(b)
+	}
 	if err := n.furnish(b, t.params.Int("size")); err != nil {
 		return page{}, nil, err
 	}
