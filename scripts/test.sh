@@ -58,7 +58,9 @@ if [ -n "${TARE_TEST_MOUNTED:-}" ]; then
 fi
 
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+# What was started beside this script ends with it, each in a process group of its own.
+fetching=() building=() reading=() beside=()
+trap 'for p in "${fetching[@]}" "${building[@]}" "${reading[@]}" "${beside[@]}"; do kill -TERM -- "-$p" 2>/dev/null; done; rm -rf "$work"' EXIT
 
 # phase says what comes, and after how long.
 phase() { printf '== %s (after %d:%02d)\n' "$1" $((SECONDS / 60)) $((SECONDS % 60)); }
@@ -75,9 +77,6 @@ elsewhere=(kube=TARE_KUBE virtiofsd=TARE_VIRTIOFSD mysql=TARE_MYSQL_ROOT wine=TA
 # try again and say why.
 stacks=()
 [ $# -gt 0 ] || stacks=(mediawiki,pages=40,comments=10,users=5,pictures=4 wordpress,pages=40,comments=20,users=5,pictures=4)
-fetching=() building=()
-# They end with this script, and so do their downloads.
-trap 'for p in "${fetching[@]}" ${building[@]+"${building[@]}"}; do kill -TERM -- "-$p" 2>/dev/null; done; rm -rf "$work"' EXIT
 set -m
 for what in "${elsewhere[@]}"; do
 	scripts/deps.sh "${what%=*}" >"$work/${what%=*}" 2>"$work/${what%=*}.log" &
@@ -94,14 +93,22 @@ for stack in ${stacks[@]+"${stacks[@]}"}; do
 done
 set +m
 
-if [ $# -eq 0 ]; then
-	phase "every platform compiles"
+# What needs processors and disturbs nobody is done while tests wait, with no priority: lint, and that every platform
+# compiles. Both are told at the end.
+read_only() {
+	env -u MAKEFLAGS make --no-print-directory lint tidy || return
 	for p in linux/arm64 darwin/arm64 windows/amd64 freebsd/amd64; do
-		GOOS=${p%/*} GOARCH=${p#*/} $GO vet ./cmd/... ./internal/measure/... ./internal/sys/...
+		GOOS=${p%/*} GOARCH=${p#*/} $GO vet ./cmd/... ./internal/measure/... ./internal/sys/... || return
 	done
 	for p in darwin/arm64 windows/amd64 freebsd/amd64; do
-		GOOS=${p%/*} GOARCH=${p#*/} $GO build -o /dev/null ./cmd/tare
+		GOOS=${p%/*} GOARCH=${p#*/} $GO build -o /dev/null ./cmd/tare || return
 	done
+}
+if [ $# -eq 0 ]; then
+	set -m
+	(renice -n 19 $BASHPID >/dev/null && read_only) >"$work/read_only" 2>&1 </dev/null &
+	reading=($!)
+	set +m
 fi
 
 phase "what is fetched"
@@ -120,14 +127,14 @@ for n in "${!stacks[@]}"; do
 	cat "$work/${stacks[n]%%,*}.log"
 	rm -f "$work/${stacks[n]%%,*}.log"
 done
-trap 'rm -rf "$work"' EXIT
+fetching=() building=()
 
 # standing lists what stands in the user's own folders: all that is right in them, and all of tare and of the programs
 # that the tests start but what is kept there on purpose.
 home=$HOME cache=${XDG_CACHE_HOME:-$HOME/.cache} config=${XDG_CONFIG_HOME:-$HOME/.config}
 data=${XDG_DATA_HOME:-$HOME/.local/share} state=${XDG_STATE_HOME:-$HOME/.local/state}
 kept=${TARE_TEST_CACHE:-$cache/tare}
-mkdir -p "$kept/guest"
+mkdir -p "$kept/guest" "$cache/staticcheck" "$cache/biome" # the last two are of lint, which is at work
 standing() {
 	{
 		find "$home" "$cache" "$config" "$data" "$state" -mindepth 1 -maxdepth 1
@@ -242,7 +249,7 @@ lane() {
 # time. Four were not faster, and met more tests that a busy machine disturbs. It prints what the others say when all have
 # ended. A job of its own process group keeps its signals, which a shell without job control would have it ignore.
 lanes() {
-	local p beside=()
+	local p
 	rm -f "$work"/said.*
 	set -m
 	for p in 1 2; do
@@ -250,12 +257,11 @@ lanes() {
 		beside+=($!)
 	done
 	set +m
-	trap "kill -TERM -- ${beside[*]/#/-} 2>/dev/null; rm -rf '$work'" EXIT
 	lane "$@" || ended "$1"
 	for p in "${beside[@]}"; do
 		wait "$p" || ended "$1"
 	done
-	trap 'rm -rf "$work"' EXIT
+	beside=()
 	cat "$work"/said.*
 }
 
@@ -276,6 +282,13 @@ else
 	fi
 	phase "known faults of what is used"
 	scripts/vulnerable.sh || besides+=(-failed "a known fault of what is used")
+fi
+
+if [ ${#reading[@]} -gt 0 ]; then
+	phase "lint, and every platform compiles"
+	wait "${reading[0]}" || besides+=(-failed "lint, or a platform that does not compile")
+	reading=()
+	cat "$work/read_only"
 fi
 
 standing >"$work/after"
