@@ -123,7 +123,11 @@ func loads(p *plan.Plan) string {
 			names = append(names, h.Name)
 		}
 		if len(names) > 0 {
-			all = append(all, p.Workloads[i].Label+": "+strings.Join(names, ", ")+" together")
+			text := p.Workloads[i].Label + ": " + strings.Join(names, ", ")
+			if len(names) > 1 {
+				text += " together"
+			}
+			all = append(all, text)
 		}
 	}
 	return strings.Join(all, "; ")

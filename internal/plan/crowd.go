@@ -97,6 +97,20 @@ func (d *draft) placeCrowds(t *Tables, named []bool, p *problems) {
 			}
 		}
 	}
+	d.leadCrowds()
+}
+
+// leadCrowds makes the baseline of all work the plan's, where nobody named one and others offer the load of all of it:
+// nothing is compared with what stands there.
+func (d *draft) leadCrowds() {
+	if !d.assumed || len(d.Workloads) == 0 || d.Workloads[0].Baseline == "" {
+		return
+	}
+	base := d.Workloads[0].Baseline
+	other := func(w Workload) bool { return w.Baseline != base || len(w.Crowd()) == 0 }
+	if !slices.ContainsFunc(d.Workloads, other) {
+		d.Baseline = base
+	}
 }
 
 // thereBy is the parameter by which work of a kind names a server that is there.

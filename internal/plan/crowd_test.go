@@ -24,12 +24,15 @@ func crowdTables() Tables {
 func TestCrowds(t *testing.T) {
 	const four = "environments: {web: local, web2: local, c1: local, c2: local}\n"
 	for src, want := range map[string]string{ // the targets and their baseline, or a part of the error
-		four + "workloads: [{kind: load, from: c1+c2}]":                                    "web,web2 web",
-		four + "baseline: c1\nworkloads: [{kind: load, from: c1*3+c2}]":                    "web,web2 web",
-		four + "workloads: [{kind: load, from: c1+c2+web2}]":                               "web web",
-		four + "workloads: [{kind: load, from: c1+c2, url: 'http://x/'}]":                  "web web",
-		four + "workloads: [{kind: load, from: web+web2+c1+c2, url: 'http://x/'}]":         "web web",
-		four + "workloads: [{kind: load, from: c1, url: 'http://x/', targets: [c1]}]":      "web,c1 web",
+		four + "workloads: [{kind: load, from: c1+c2}]":                               "web,web2 web",
+		four + "baseline: c1\nworkloads: [{kind: load, from: c1*3+c2}]":               "web,web2 web",
+		four + "workloads: [{kind: load, from: c1+c2+web2}]":                          "web web",
+		four + "workloads: [{kind: load, from: c1+c2, url: 'http://x/'}]":             "web web",
+		four + "workloads: [{kind: load, from: web+web2+c1+c2, url: 'http://x/'}]":    "web web",
+		four + "workloads: [{kind: load, from: c1, url: 'http://x/', targets: [c1]}]": "web,c1 web",
+		four + "workloads: [{kind: load, from: c1+c2, url: 'stack-varnish:@front'}]":  "web,web2 web",
+		four + "workloads: [{kind: load, from: c1, url: 'stack:/', targets: [web, c1]}]": "c1 cannot offer the load and " +
+			"serve",
 		four + "workloads: [{kind: base, from: c1+c2}]":                                    "web,web2 web",
 		four + "workloads: [{kind: base, from: c1+c2, address: '10.0.0.5:3306'}]":          "web web",
 		four + "workloads: [{kind: base, from: web+web2+c1+c2}]":                           "there with address=",
@@ -91,6 +94,56 @@ func TestCrowdsHelp(t *testing.T) {
 	}
 	if q := p.Without(map[string]bool{"nobody": true}, nil); len(q.Workloads) != 2 {
 		t.Errorf("nothing left out, there is %+v", q.Workloads)
+	}
+}
+
+// TestBaselineOfCrowds has the plan's baseline offer load in all of its work, or in some of it. One that was named
+// stays.
+func TestBaselineOfCrowds(t *testing.T) {
+	const envs = "environments: {host: local, web: local, web2: local}\n"
+	for src, want := range map[string]string{
+		envs + "workloads: [{kind: load, from: host}, {kind: peered, from: host}]":                 "web",
+		envs + "workloads: [{kind: load, from: host}, {kind: cpu.prime}]":                          "host",
+		envs + "workloads: [{kind: load, from: host}, {kind: load, from: host, url: 'http://x/'}]": "web",
+		envs + "baseline: host\nworkloads: [{kind: load, from: host}]":                             "host",
+		envs + "workloads: [{kind: load, from: host}, {kind: peered, from: host, baseline: web2}]": "host",
+		envs + "workloads: [{kind: load, from: web2}, {kind: load, from: web2, url: 'http://x/'}]": "host",
+		envs + "workloads: [{kind: load, from: host, targets: [web2]}, {kind: load, from: host, " +
+			"targets: [web2], url: 'stack:/'}]": "web2",
+	} {
+		p, err := Parse("plan.yaml", []byte(src), crowdTables())
+		if err != nil || p.Baseline != want {
+			t.Errorf("%s\n%v, want %s", src, err, want)
+			continue
+		}
+		again, err := Unmarshal("plan.yaml", Marshal(p))
+		if err != nil || again.Baseline != want || again.Base(&again.Workloads[0]) != p.Base(&p.Workloads[0]) {
+			t.Errorf("%s\nresolved: %+v, %v", src, again, err)
+		}
+	}
+}
+
+// TestSelectionWithoutTheCrowd selects environments of a plan: work whose load comes from one that is not among them is
+// gone, and so is work that is left with its baseline alone.
+func TestSelectionWithoutTheCrowd(t *testing.T) {
+	const src = "environments: {host: local, web: local, web2: local}\nbaseline: host\nworkloads:\n" +
+		"  - {kind: load, from: host, targets: [web, web2], baseline: web, label: a}\n" +
+		"  - {kind: load, from: host, targets: [web2], baseline: web2, label: b}\n" +
+		"  - {kind: cpu.prime, label: c}\n"
+	for selected, want := range map[string]string{"host web web2": "a b c", "web web2": "c", "host web": "c",
+		"host web2": "b c", "web2": "c"} {
+		p, err := ParseWithFlags("plan.yaml", []byte(src), Flags{Environments: strings.Fields(selected)}, crowdTables())
+		if err != nil {
+			t.Errorf("%s: %v", selected, err)
+			continue
+		}
+		var labels []string
+		for i := range p.Workloads {
+			labels = append(labels, p.Workloads[i].Label)
+		}
+		if got := strings.Join(labels, " "); got != want {
+			t.Errorf("%s leaves %q, want %q", selected, got, want)
+		}
 	}
 }
 

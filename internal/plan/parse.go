@@ -71,6 +71,7 @@ type draft struct {
 	envAt, againAt    map[string]pos
 	workAt            []pos
 	baselineAt        pos
+	assumed           bool // the baseline, which nobody named
 	targetsAt         []pos
 	beside            []neighbour
 	copiesAt          pos

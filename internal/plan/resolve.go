@@ -171,7 +171,7 @@ func (d *draft) chooseBaseline(p *problems) {
 		return
 	}
 	if d.Baseline == "" {
-		d.Baseline = names[0]
+		d.Baseline, d.assumed = names[0], true
 		if contains(names, "host") {
 			d.Baseline = "host"
 		}

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -124,6 +125,9 @@ func (p *peerLink) in(ctx context.Context, w *plan.Workload, to string, t *targe
 	}
 	found, err := t.Agent.FindPeer(ctx, places, o.peer.Token)
 	if err != nil {
+		if o.Unreached != nil && !strings.Contains(o.peer.Address, " ") { // it has nothing but its own loopback
+			err = o.Unreached
+		}
 		return &wire.Peer{Missing: fmt.Sprintf("no address of %s (%s) leads to the other end there: %v", to,
 			o.peer.Address, err)}
 	}
@@ -147,7 +151,7 @@ func placesFor(ctx context.Context, addresses []string, o, t *target) ([]string,
 	if o.Forward != nil && t.Loopback != "" {
 		at, err := netip.ParseAddrPort(addresses[len(addresses)-1])
 		if err != nil || at.Addr().IsLoopback() {
-			return nil, errors.New("it has no address but its own loopback's")
+			return nil, cmp.Or(o.Unreached, errors.New("it has no address but its own loopback's"))
 		}
 		there, err := t.through(ctx, o, at.Port())
 		return []string{there.String()}, err

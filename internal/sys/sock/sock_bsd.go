@@ -40,4 +40,8 @@ func bareRead(fd FD, b []byte) (int, error) {
 	return n, err
 }
 
+// There whole blocks are waited for on every network.
+func smallSegments(FD) bool                  { return false }
+func bareReady(fd FD, b []byte) (int, error) { return bareRead(fd, b) }
+
 func bareGet(fd FD, b []byte) (int, error) { return unix.Read(fd, b) }

@@ -51,6 +51,19 @@ func bareRead(fd FD, b []byte) (int, error) {
 	return untold(unix.SYS_RECVFROM, fd, b, unix.MSG_WAITALL)
 }
 
+// bareReady waits until something has come, and reads that. The read itself has the deadline.
+func bareReady(fd FD, b []byte) (int, error) {
+	p, t := unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}, unix.Timespec{Sec: 1}
+	unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&p)), 1, uintptr(unsafe.Pointer(&t)), 0, 0, 0)
+	return untold(unix.SYS_RECVFROM, fd, b, 0)
+}
+
+// smallSegments tells whether a connection's segments are those of a network card, and not of a loopback.
+func smallSegments(fd FD) bool {
+	n, err := unix.GetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_MAXSEG)
+	return err == nil && n < 16<<10
+}
+
 func bareGet(fd FD, b []byte) (int, error) { return untold(unix.SYS_RECVFROM, fd, b, 0) }
 
 func untold(call uintptr, fd FD, b []byte, flags uintptr) (int, error) {

@@ -214,6 +214,10 @@ func bareRead(fd FD, b []byte) (int, error) {
 	return receive(fd, b, waitAll)
 }
 
+// There whole blocks are waited for on every network.
+func smallSegments(FD) bool                  { return false }
+func bareReady(fd FD, b []byte) (int, error) { return bareRead(fd, b) }
+
 func bareGet(fd FD, b []byte) (int, error) { return readOnce(fd, b) }
 
 // Refused tells that nobody listens.

@@ -143,8 +143,10 @@ func (r *running) Stop(ctx context.Context) error {
 }
 
 // Find returns the site that a trial's service serves.
-func Find(b *workload.Bench) (s Site, err error) {
-	err = json.Unmarshal([]byte(b.Service.Endpoint), &s)
+func Find(b *workload.Bench) (Site, error) { return parse(b.Service.Endpoint) }
+
+func parse(text string) (s Site, err error) {
+	err = json.Unmarshal([]byte(text), &s)
 	return s, err
 }
 
@@ -180,8 +182,8 @@ func (s Site) Elsewhere() bool { return s != nil && s["home"] == "" }
 // Reached makes what a site has Told the endpoint of a client's service; way says where the client finds a port of the
 // site's environment. Of the front ends it has the one that the URL names, for which Names is true.
 func Reached(told, url string, way func(port uint16) (netip.AddrPort, error)) (string, error) {
-	var s Site
-	if err := json.Unmarshal([]byte(told), &s); err != nil {
+	s, err := parse(told)
+	if err != nil {
 		return "", fmt.Errorf("what the stack's side offers: %w", err)
 	}
 	front, _ := cut(url)
