@@ -266,15 +266,19 @@ func (l *lab) failures(name, target string) (trials, failed int) {
 }
 
 // strike kills workers of a target until n of its trials in a row have failed for it. A worker that was seen may have
-// ended before the signal comes: what counts is what the bundle says.
+// ended before the signal comes: what counts is what the bundle says. The trials are counted after the signal: one may
+// have ended between a count before it and the signal, and is not the one that was hit.
 func (p *process) strike(name, target string, n int) {
 	p.lab.Helper()
 	for {
+		if _, failed := p.lab.failures(name, target); failed >= n {
+			return
+		}
+		syscall.Kill(p.find(target, aWorker), syscall.SIGKILL)
 		before, failed := p.lab.failures(name, target)
 		if failed >= n {
 			return
 		}
-		syscall.Kill(p.find(target, aWorker), syscall.SIGKILL)
 		p.until("the end of the trial", func() bool {
 			now, _ := p.lab.failures(name, target)
 			return now > before

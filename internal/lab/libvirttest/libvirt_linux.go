@@ -106,7 +106,13 @@ stdio_handler = "file"
 )
 
 func (d *Daemon) start() error {
-	setup := "mount -t tmpfs tmpfs /run"
+	// A copy of /etc stands for it. A file of it that is mounted over would come back as soon as another program replaces
+	// it outside, as useradd does with passwd.
+	etc := filepath.Join(d.Dir, "all")
+	if _, err := proc.Run(context.Background(), nil, "cp", "-a", "/etc", etc); err != nil {
+		return err
+	}
+	setup := "mount -t tmpfs tmpfs /run && mount --bind " + shell.Quote(etc) + " /etc"
 	for _, f := range folders {
 		own := filepath.Join(d.Dir, f.own)
 		if err := os.Mkdir(own, 0o755); err != nil {
@@ -125,15 +131,14 @@ func (d *Daemon) start() error {
 		"passwd": "libvirt-qemu:x:64055:64055::/nonexistent:/usr/sbin/nologin\n",
 		"group":  "libvirt-qemu:x:64055:\n",
 	} {
-		text, err := os.ReadFile("/etc/" + name)
+		own := filepath.Join(etc, name)
+		text, err := os.ReadFile(own)
 		if err != nil {
 			return err
 		}
-		own := filepath.Join(d.Dir, name)
 		if err := os.WriteFile(own, append(text, line...), 0o644); err != nil {
 			return err
 		}
-		setup += fmt.Sprintf(" && mount --bind %s /etc/%s", shell.Quote(own), name)
 	}
 	space, err := nstest.New(setup)
 	if err != nil {
