@@ -187,15 +187,23 @@ func TestProductsAreNamed(t *testing.T) {
 func TestSitesAreComparedAmongThemselves(t *testing.T) {
 	s, _ := study.Lookup("hypervisors")
 	p := parse(t, s)
-	rows := 0
+	rows, way := 0, map[string]bool{}
 	for i := range p.Workloads {
 		w := &p.Workloads[i]
-		if !strings.HasPrefix(w.Params["url"], "stack") {
+		site, from := strings.HasPrefix(w.Params["url"], "stack"), w.Params["from"]
+		if !site && from == "" {
 			continue
 		}
+		// One client is beside the servers, in each of the sites. The other is on the host: it reaches environments, and
+		// what the way to them costs is measured from there.
+		targets, bases := 9, []string{"box-site", "vm-site", "docker-site"}
+		if from != "" {
+			targets, bases = 3, bases[:1]
+			way[w.Kind] = true
+		}
 		rows++
-		if w.On(p.Baseline) || p.Base(w) != "box-site" || len(w.Targets) != 9 ||
-			!slices.Equal(p.Bases(w), []string{"box-site", "vm-site", "docker-site"}) {
+		if w.On(p.Baseline) || p.Base(w) != "box-site" || len(w.Targets) != targets ||
+			!slices.Equal(p.Bases(w), bases) || from != "" && from != p.Baseline {
 			t.Errorf("%s: targets %q, bases %q", w.Label, w.Targets, p.Bases(w))
 		}
 		for _, name := range w.Targets {
@@ -211,6 +219,9 @@ func TestSitesAreComparedAmongThemselves(t *testing.T) {
 		if w.Kind == "http.load" && w.Params["match"] == "" {
 			t.Errorf("%s takes an error page for a page", w.Label)
 		}
+	}
+	if !maps.Equal(way, map[string]bool{"http.load": true, "net.rr": true, "net.stream": true}) {
+		t.Errorf("from the host there is %v", way)
 	}
 	if rows < 3 {
 		t.Errorf("there are %d rows for sites", rows)

@@ -177,7 +177,10 @@ func (s Site) Told(session string) string {
 }
 
 // Elsewhere tells whether the site is in another environment, which has told of it.
-func (s Site) Elsewhere() bool { return s != nil && s["home"] == "" }
+func (s Site) Elsewhere() bool {
+	_, told := s["session"]
+	return told
+}
 
 // Reached makes what a site has Told the endpoint of a client's service; way says where the client finds a port of the
 // site's environment. Of the front ends it has the one that the URL names, for which Names is true.
