@@ -144,10 +144,10 @@ func (cmd *abCommand) build(ctx context.Context, revision, commit, work, top str
 	}
 	lines := strings.Split(strings.TrimSpace(proc.Printable(said.Bytes())), "\n")
 	lines = lines[max(0, len(lines)-saidByBuild):]
-	advice := "mend it, leave the revision out, or give another --build"
+	advice := "fix it, leave the revision out, or give another --build"
 	if _, err := os.Stat(filepath.Join(top, ".gitmodules")); err == nil {
 		advice += "; it has submodules, which a worktree begins without: --build 'git submodule update --init && ...'"
 	}
-	return fmt.Errorf("%s (%.12s) does not build by %s: %w; %s\n  %s", revision, commit, quoteArg(cmd.flags.build),
+	return fmt.Errorf("%s (%.12s) does not build with %s: %w; %s\n  %s", revision, commit, quoteArg(cmd.flags.build),
 		err, advice, strings.Join(lines, "\n  "))
 }

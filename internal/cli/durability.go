@@ -226,7 +226,7 @@ func (cmd *durabilityCommand) durabilityReport(r *durability.Result) error {
 		case w.Verdict == record.NotDisproved:
 			verdict += fmt.Sprintf(" (bound %.2g)", w.Bound)
 		case w.Verdict == record.Disproved && !w.Promised:
-			verdict = "lost, and not promised"
+			verdict = "lost, but never promised"
 		}
 		fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\n", w.Doc, verdict, w.Cuts, w.Acknowledged, w.Lost, w.Torn,
 			w.RolledBack, w.Reordered)

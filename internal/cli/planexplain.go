@@ -203,7 +203,7 @@ func (x *explanation) neighbour(n *plan.Neighbour) {
 	}
 	x.at(2, fmt.Sprintf("%s: %s: %s", n.Name, n.Label, firstSentence(k.Doc)))
 	for _, target := range sortedKeys(n.In) {
-		x.at(6, fmt.Sprintf("beside %s it runs in %s, while a trial there is timed", target, n.In[target]))
+		x.at(6, fmt.Sprintf("during each timed trial in %s it runs in %s", target, n.In[target]))
 	}
 }
 

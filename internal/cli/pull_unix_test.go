@@ -455,7 +455,7 @@ func TestActionWithoutAComparison(t *testing.T) {
 		"shallow": {[]string{"--depth", "1", "--branch", evilBranch}, tip, 2,
 			[]string{"this checkout is shallow", "fetch-depth: 0"}},
 		"no base": {nil, strings.Repeat("1", 40), 2, []string{"there is no revision", "`git fetch` may bring more"}},
-		"no build": {nil, base, 1, []string{fmt.Sprintf("head (%.12s) does not build by", head),
+		"no build": {nil, base, 1, []string{fmt.Sprintf("head (%.12s) does not build with", head),
 			"exit status 7", "````text",
 			"cc: <img src=x> @everyone"}},
 	} {

@@ -207,7 +207,7 @@ func (cmd *qualifyCommand) measure(ctx context.Context, theirs *plan.Plan) error
 		return usagef("--blocks: the fleet's plan has %d blocks at least", least)
 	}
 	if theirs.Once() {
-		return usagef("the worktrees that this fleet's work is of are removed: it cannot be repeated")
+		return usagef("the worktrees that this fleet measured are removed: its work cannot be repeated")
 	}
 	gone := map[string]bool{}
 	for _, x := range cmd.lacking(ctx, theirs) {

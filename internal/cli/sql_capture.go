@@ -93,7 +93,7 @@ func (cmd *sqlCommand) captureOptions(in *sqlCapture) (o capture.Options, err er
 		return o, usagef("--tls is off, require or verify, not %q", in.tls)
 	}
 	if in.tls != sql.TLSOff && strings.HasPrefix(in.address, "/") {
-		return o, usagef("--tls has no effect on a socket, which nobody can listen on")
+		return o, usagef("--tls has no effect on a Unix socket, whose data stays on this machine; leave it out")
 	}
 	if in.tlsCA != "" && in.tls != sql.TLSVerify {
 		return o, usagef("--tls-ca has no effect without --tls=verify")

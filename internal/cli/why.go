@@ -196,7 +196,7 @@ func (cmd *whyCommand) draw(in *calldiff.Input, res *schedule.AgainResult, name 
 	kept, err := flame.Graph(p)
 	switch {
 	case errors.Is(err, flame.ErrNothing):
-		return errors.New("there is no flame graph, because a side was hardly on a processor: perf took no sample " +
+		return errors.New("there is no flame graph, because one side used hardly any CPU time: perf took no sample " +
 			"of it")
 	case err != nil:
 		return err

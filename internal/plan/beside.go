@@ -115,7 +115,7 @@ func (r *reader) neighbour(e *entry) (nb neighbour, ok bool) {
 		r.p.add(e.at, "neighbour %s: write what it does and where: %s", e.key, neighbourForm)
 		return nb, false
 	case nb.In != nil && nb.targets != nil:
-		r.p.add(nb.targetsAt, "neighbour %s: in names what it disturbs; leave targets out", e.key)
+		r.p.add(nb.targetsAt, "neighbour %s: the keys of in already name the targets; leave targets out", e.key)
 		return nb, false
 	}
 	all, _ := r.workload(work)

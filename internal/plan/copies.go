@@ -104,7 +104,7 @@ func (d *draft) flagCopies(f *Flags, p *problems) {
 	if d.Copies == nil {
 		d.Copies = &Copies{}
 		if f.Copies == "" {
-			p.add(pos{file: "--floor"}, "it is the floor of --copies, which is missing")
+			p.add(pos{file: "--floor"}, "it works only with --copies; add --copies, or leave --floor out")
 			return
 		}
 	}
@@ -151,7 +151,7 @@ func (d *draft) placeCopies(t *Tables, p *problems) {
 		c.Steps = Doubled(DefaultMost)
 	}
 	if len(d.Beside) > 0 {
-		p.add(at, "a plan has copies or neighbours: what both at once would show cannot be told apart")
+		p.add(at, "a plan can have copies or neighbours, not both: their effects could not be told apart")
 		return
 	}
 	c.Targets = slices.DeleteFunc(c.Targets, func(name string) bool {

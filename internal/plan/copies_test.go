@@ -107,7 +107,7 @@ func TestCopiesThatCannotBe(t *testing.T) {
 		t.Errorf("both: %v", err)
 	}
 	if _, err := FromFlags(nil, Flags{Workloads: []string{"cpu.prime"}, Floor: "0.5"}, tables()); err == nil ||
-		!strings.Contains(err.Error(), "--copies, which is missing") {
+		!strings.Contains(err.Error(), "works only with --copies") {
 		t.Errorf("a floor of nothing: %v", err)
 	}
 	for _, text := range []string{"1", "0", "x", "2,2", "4,2", "300", "2,,4"} {

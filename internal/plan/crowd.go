@@ -61,7 +61,7 @@ func (d *draft) placeCrowds(t *Tables, named []bool, p *problems) {
 		k := t.kind(w.Kind)
 		peered := k != nil && k.Needs.Peer
 		if peered && (w.Params["server"] != "" || w.Params[workload.ToParam] != "") {
-			p.add(d.place(d.workAt, i), "%s: from puts the other end into the target: leave out server and to", w.Kind)
+			p.add(d.place(d.workAt, i), "%s: with from, the target is the other end: leave out server and to", w.Kind)
 			continue
 		}
 		url := w.Params["url"]

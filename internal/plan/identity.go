@@ -53,7 +53,7 @@ func (p *Plan) Short(blocks int, budget time.Duration) *Plan {
 // How many there are, and how they are judged, does not count. mine may leave targets and workloads out.
 func (p *Plan) OtherWork(mine *Plan) string {
 	if p.Seed != mine.Seed {
-		return fmt.Sprintf("its seed is %d and theirs is %d: the data are others", mine.Seed, p.Seed)
+		return fmt.Sprintf("its seed is %d and theirs is %d: the data differ", mine.Seed, p.Seed)
 	}
 	for i := range mine.Targets {
 		t := &mine.Targets[i]

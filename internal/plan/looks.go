@@ -105,7 +105,7 @@ func (d *draft) checkMost(p *problems) {
 	case most < 2:
 		d.MostSessions = 0 // once, as without a word of it
 	case d.Sessions > 1 && d.Sessions != most:
-		p.add(d.mostAt, "sessions says that the environments are opened %d times; leave most_sessions out, or sessions",
+		p.add(d.mostAt, "sessions already says how often environments are opened (%d); leave most_sessions out",
 			d.Sessions)
 	case last/most < sessionBlocks:
 		p.add(d.mostAt, "%d sessions would share %s: each needs %d; allow %d blocks, or fewer sessions", most,

@@ -197,7 +197,7 @@ func (d *draft) checkAgainst(names []string, p *problems) {
 				suggest.MeantOrAll(e.Against, names, "there are:"))
 		case e.Against == e.Name || base.Against != "" && d.turns(e):
 			p.add(place(d.againAt, e.Name, d.baselineAt),
-				"%s is compared with %s, which must be another target and lead to the baseline", e.Name, e.Against)
+				"%s: against: %s must be another target that leads to the baseline", e.Name, e.Against)
 		case e.Name == d.Baseline:
 			p.add(place(d.againAt, e.Name, d.baselineAt), "%s is the baseline: leave out its against", e.Name)
 		}

@@ -130,7 +130,7 @@ func (r *reader) slurmText(e *entry) string {
 	if e.value.kind == scalar && (s == "" || strings.ContainsFunc(s, func(c rune) bool {
 		return !unicode.IsPrint(c) || unicode.IsSpace(c)
 	})) {
-		r.p.add(e.value.at, "slurm: %s: %q is no name of Slurm's: it is empty or has a blank in it", e.key, s)
+		r.p.add(e.value.at, "slurm: %s: %q must not be empty, nor contain blanks or unprintable characters", e.key, s)
 	}
 	return s
 }
@@ -216,7 +216,7 @@ func (r *reader) sbatch(n *node, said map[string]*entry) (lines []string) {
 				r.p.add(item.at, "slurm: sbatch: --%s says what %s in line %d says: write it once", name, e.key,
 					e.at.line)
 			case sbatch.Own(name):
-				r.p.add(item.at, "slurm: sbatch: --%s is tare's: each node has one job, with one task and a log", name)
+				r.p.add(item.at, "slurm: sbatch: tare sets --%s itself (one job, one task a node): leave it out", name)
 			case twice:
 				r.p.add(item.at, "slurm: sbatch: --%s is given twice; the first is in line %d", name, at.line)
 			}

@@ -259,8 +259,8 @@ func TestUnseen(t *testing.T) {
 					tr.CPU.Exits = 4000
 				}
 			}
-		}, "box: its own calls are not seen, because it has a kernel of its own (this agent cannot trace); traced " +
-			"was what serves it on this machine: qemu-system-x86"},
+		}, "box: its own calls are not seen, because it has a kernel of its own (this agent cannot trace); instead, " +
+			"what serves it here was traced: qemu-system-x86"},
 		"two virtual machines": {func(in *Input) {
 			for _, s := range []*Side{&in.Baseline, &in.Target} {
 				s.Inside = false

@@ -44,7 +44,7 @@ func (e *Explanation) lost(in *Input, base, target *side) {
 			e.Lost = append(e.Lost, s.Name+": "+s.Lost+", so its calls are not seen")
 		case !s.Inside && len(s.Serving) > 0:
 			e.Lost = append(e.Lost, fmt.Sprintf("%s: its own calls are not seen, because it has a kernel of its "+
-				"own%s; traced was what serves it on this machine: %s", s.Name, hidden, strings.Join(s.Serving, ", ")))
+				"own%s; instead, what serves it here was traced: %s", s.Name, hidden, strings.Join(s.Serving, ", ")))
 		case s.sum == nil:
 			e.Lost = append(e.Lost, s.Name+": the timed part of its trials was not seen by the trace")
 		case len(s.rounds) < traced(s.Side):

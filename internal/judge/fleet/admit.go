@@ -98,8 +98,8 @@ func Admit(all []Candidate, rules Rules) *Admitted {
 		if h.Plan == a.Plan {
 			return ""
 		}
-		return fmt.Sprintf("it is of plan %.12s and the fleet's is %.12s", h.Plan, a.Plan)
-	}, "run the same plan on it: without a seed in the plan, each run by itself draws one, which makes another plan")
+		return fmt.Sprintf("it ran plan %.12s, and the fleet runs %.12s", h.Plan, a.Plan)
+	}, "run the same plan on it; set a seed in the plan, or each run draws its own, which makes another plan")
 	a.Build = cmp.Or(rules.Build, most(sound, func(h *Host) string { return h.Build }))
 	sound = a.only(sound, OtherBuild, func(h *Host) string {
 		if h.Build == a.Build {
@@ -171,7 +171,7 @@ func (a *Admitted) once(all []Candidate) {
 		a.Hosts = append(a.Hosts, list[0])
 		for _, c := range list[1:] {
 			if c.Host.RunID == list[0].Host.RunID {
-				a.refuse(c, SameBundle, fmt.Sprintf("it is run %s, and so is %s, which counts", c.Host.RunID,
+				a.refuse(c, SameBundle, fmt.Sprintf("it holds run %s, and so does %s, which is counted", c.Host.RunID,
 					list[0].Bundle), "")
 				continue
 			}

@@ -286,7 +286,7 @@ func (c *cell) finish() {
 		return cmp.Or(-cmp.Compare(logs[a.Host], logs[b.Host]), cmp.Compare(a.Host, b.Host))
 	})
 	if n := c.Hosts; n > 0 && n < stats.LeastApart {
-		c.warn("few-hosts", fmt.Sprintf("%s: which of them lies apart can be told from %d on",
+		c.warn("few-hosts", fmt.Sprintf("%s: to tell which of them lies apart takes at least %d",
 			unit.Plural(n, "host"), stats.LeastApart), "measure more hosts")
 	}
 }

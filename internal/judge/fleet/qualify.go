@@ -186,7 +186,7 @@ func (x *qualified) hold(h *Host, d Demand) {
 	half := stats.StudentFactor(FalseAlarms, u.DF) * u.SE
 	x.Low, x.High = k.span(u.Center-half, u.Center+half)
 	if x.held, x.judged = stats.Hold(k.units(), u); !x.judged {
-		x.Why = fmt.Sprintf("%s of the kind: from %d on it can be told", unit.Plural(k.Hosts, "host"),
+		x.Why = fmt.Sprintf("%s of the kind: a verdict takes at least %d", unit.Plural(k.Hosts, "host"),
 			stats.LeastApart)
 		x.Needs = &Need{Hosts: stats.LeastApart}
 		return
@@ -244,8 +244,8 @@ func (x *qualified) decide(d Demand, cells int) {
 		x.Why = fmt.Sprintf("it may cost up to %s more, and not even %d blocks would tell: they differ too much", by,
 			mostNeeded)
 	default:
-		x.Why = fmt.Sprintf("it costs %s more, which is beyond what passes and within what hosts of the kind differ "+
-			"by: neither more blocks nor more hosts decide", percent(math.Expm1(max(x.held.Shift, 0))))
+		x.Why = fmt.Sprintf("it costs %s more: too much to pass, but within what hosts of the kind differ "+
+			"by, so neither more blocks nor more hosts decide", percent(math.Expm1(max(x.held.Shift, 0))))
 	}
 }
 
@@ -306,7 +306,7 @@ func (q *Qualification) conclude(cells []*qualified) {
 		q.warn("unfinished", "the run on this machine has not ended: what is there counts", "")
 	}
 	for _, name := range q.Earlier {
-		q.warn("earlier", fmt.Sprintf("%s of the history is this machine: what it was before does not count", name), "")
+		q.warn("earlier", fmt.Sprintf("%s in the history is this machine: its past results do not count", name), "")
 	}
 }
 

@@ -27,8 +27,8 @@ func QualificationText(w io.Writer, q *Qualification, o Options) error {
 	if q.Name != "" {
 		name = clean(q.Name)
 	}
-	t.line("", fmt.Sprintf("Held against %s of %s. At most %.0f %% of machines that are of the kind fail, and at most "+
-		"%.0f %% of those pass that cost %s more in any figure.", unit.Plural(q.Hosts, "host"), name, 100*q.Alarms,
+	t.line("", fmt.Sprintf("Compared with %s of %s. At most %.0f %% of machines of the kind fail, and at most "+
+		"%.0f %% of machines that cost %s more in any figure pass.", unit.Plural(q.Hosts, "host"), name, 100*q.Alarms,
 		100*q.Alarms, percent(q.Tolerance)))
 	t.out.WriteString("\n")
 	t.qualified(q)
@@ -40,7 +40,7 @@ func QualificationText(w io.Writer, q *Qualification, o Options) error {
 		}
 		t.line("", "These facts differ; that they are the reason is not shown.")
 	} else if q.Verdict == Fail {
-		t.title("No fact is known that this machine does not share with many of its kind.")
+		t.title("No known fact sets this machine apart from its kind.")
 	}
 	if len(q.Warnings) > 0 {
 		t.out.WriteString("\n")

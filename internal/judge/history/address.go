@@ -16,7 +16,7 @@ import (
 )
 
 // ErrPassword is returned for an address with a password in it where others can read it.
-var ErrPassword = errors.New("a password does not belong there")
+var ErrPassword = errors.New("a password does not belong on a command line")
 
 // IsServer tells whether a store's address is that of a server and not a file.
 func IsServer(address string) bool {
@@ -41,7 +41,7 @@ func CheckPublic(address string) error {
 		has = has || u.Query().Has(name)
 	}
 	if has {
-		return fmt.Errorf("%w: every user of this machine sees a command line; put it into PGPASSWORD or ~/.pgpass, "+
+		return fmt.Errorf("%w: every user of this machine can read it there; put it into PGPASSWORD or ~/.pgpass, "+
 			"or the whole URL into TARE_STORE", ErrPassword)
 	}
 	return nil

@@ -71,8 +71,8 @@ func (s *Store) Packed(ctx context.Context, k *Kept) ([]byte, error) {
 		return nil, fmt.Errorf("fetch the bundle of run %s from %s: %w", k.RunID, s.where, plain(err))
 	}
 	if sum := sha256.Sum256(packed); hex.EncodeToString(sum[:]) != k.SHA256 {
-		return nil, fmt.Errorf("fetch the bundle of run %s from %s: it is not what was recorded: its digest is "+
-			"another one", k.RunID, s.where)
+		return nil, fmt.Errorf("fetch the bundle of run %s from %s: it was changed in the history: its digest is not "+
+			"the one recorded", k.RunID, s.where)
 	}
 	return packed, nil
 }

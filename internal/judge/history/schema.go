@@ -83,7 +83,7 @@ func check(version int) error {
 		return nil
 	}
 	if version > Schema {
-		return fmt.Errorf("%w: its tables have version %d, this tare knows %d; install that tare here", ErrNewer,
+		return fmt.Errorf("%w: its tables have version %d, this tare knows %d; install a newer tare here", ErrNewer,
 			version, Schema)
 	}
 	return fmt.Errorf("%w: its tables have version %d, this tare needs %d", ErrOlder, version, Schema)

@@ -99,7 +99,7 @@ func (d *doubts) of(k cellKey, timed bool) string {
 			}
 			return "its verdict is withheld"
 		case c.Verdict == record.Failed:
-			return "its verdict is failed"
+			return "it gave no usable trials"
 		}
 	}
 	if !timed && d.clock(k) {

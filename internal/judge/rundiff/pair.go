@@ -134,7 +134,7 @@ func (j *judged) judge(from, to *Side, a, b *verdict.Cell, checks [2]map[cellKey
 		withhold("other-work", "the workload with this label has another kind or other parameters",
 			"compare results of the same workloads: `tare rerun` repeats one exactly")
 	case known && kind.SameWork && !sameUnits(from.Plan, to.Plan, a.Workload, a.Target, a.Baseline):
-		withhold("other-work", "a trial has another number of units of work, which are not alike",
+		withhold("other-work", "the trials differ in their number of units of work, and units are not alike",
 			"repeat one of the results with `tare rerun`, which keeps the number")
 	case seed && !sameChecks(checks, a.Workload, a.Target, a.Baseline):
 		withhold("unequal-work", "the checks of the work differ, although they should be the same",

@@ -158,11 +158,11 @@ func (d *Density) sentence() string {
 	case d.Keeps == 0:
 		return "Nothing is known of the floor: one copy alone was not measured."
 	case d.Keeps == 1 && d.Breaks == 0:
-		text = "It is not shown of any number of copies whether each keeps " + alone
+		text = "For no number of copies is it shown whether each keeps " + alone
 	case d.Keeps == 1:
 		text = fmt.Sprintf("With %d copies each does less than %s", d.Breaks, alone)
 	case d.Breaks == 0:
-		text = fmt.Sprintf("Up to %d copies each keep %s, and of no number is it shown that they do not", d.Keeps,
+		text = fmt.Sprintf("Up to %d copies each keep %s, and no larger number is shown to keep less", d.Keeps,
 			alone)
 	default:
 		text = fmt.Sprintf("Up to %d copies each keep %s; with %d they do not", d.Keeps, alone, d.Breaks)

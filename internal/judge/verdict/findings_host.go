@@ -155,7 +155,7 @@ func idleFindings(_ *finder, r *Result) []Finding {
 			in = fmt.Sprintf(" in %d processes", n)
 		}
 		if rss, pss := bytes(idleRSS), bytes(idlePSS); pss > 0 {
-			parts = append(parts, fmt.Sprintf("%d MiB of memory%s, or %d MiB with what it shares in equal parts",
+			parts = append(parts, fmt.Sprintf("%d MiB of memory%s, or %d MiB with its share of shared pages",
 				rss>>20, in, pss>>20))
 		} else if rss > 0 {
 			parts = append(parts, fmt.Sprintf("%d MiB of memory%s", rss>>20, in))
@@ -175,7 +175,7 @@ func idleFindings(_ *finder, r *Result) []Finding {
 			}
 			f := &out[at]
 			f.Targets = append(f.Targets, t.Name)
-			f.Text = fmt.Sprintf("what the host spends on %s while nothing is asked of it is not known: %s",
+			f.Text = fmt.Sprintf("what %s costs the host while it is idle is not known: %s",
 				few(f.Targets), why)
 			continue
 		}

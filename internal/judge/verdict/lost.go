@@ -110,7 +110,7 @@ func withholdMissing(c *cellBuilder) {
 		len(c.baseline.missing), c.Baseline)
 	if n := len(c.judged) - len(c.keys); n > 0 {
 		c.warn("deadline-reached",
-			fmt.Sprintf("%s in which only one side missed its deadline: counted as further off than all others, on "+
+			fmt.Sprintf("%s in which only one side missed its deadline: counted as the largest differences, against "+
 				"that side (%s)",
 				unit.Plural(n, "block"), sides),
 			"find out what stalls there; if it is rare, more blocks narrow the interval")

@@ -361,9 +361,9 @@ func TestIdleCostThatIsNotKnown(t *testing.T) {
 	for _, f := range found {
 		got = append(got, f.Text)
 	}
-	want := []string{"what the host spends on a, c while nothing is asked of it is not known: nobody knows",
+	want := []string{"what a, c costs the host while it is idle is not known: nobody knows",
 		"b costs the host 2 MiB of memory in 1 process; what it takes of the processors is not known: nobody knows",
-		"what the host spends on d while nothing is asked of it is not known: other"}
+		"what d costs the host while it is idle is not known: other"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}

@@ -250,7 +250,7 @@ func tailFindings(_ *finder, r *Result) []Finding {
 		where = "less far out"
 	}
 	if cells > 1 {
-		more = fmt.Sprintf("; so it is, on one side or the other, in %s", unit.Plural(cells-1, "other cell"))
+		more = fmt.Sprintf("; the tails also differ, in either direction, in %s", unit.Plural(cells-1, "other cell"))
 	}
 	if c.Verdict == record.Equivalent {
 		middle = ", while both cost the same in the middle"

@@ -27,5 +27,5 @@ func CheckMemory(v string) error {
 
 // OneLine is the error of Info.Alone where a machine is reached by a line that takes one agent at a time.
 func OneLine() error {
-	return errors.New("its agent is reached by a line that only one controller can use")
+	return errors.New("it has one serial line, which only one controller can use")
 }

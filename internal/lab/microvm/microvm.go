@@ -134,7 +134,7 @@ func Find(cache, arch, which string) ([]Kernel, error) {
 		return found, nil
 	}
 	if which == Host {
-		return nil, fmt.Errorf("%w: this host has none for %s that can be read with its modules", ErrNoKernel, arch)
+		return nil, fmt.Errorf("%w: this host has no %s kernel whose image and modules can be read", ErrNoKernel, arch)
 	}
 	if which != "" && !slices.Contains(Flavours(), which) {
 		return nil,

@@ -258,7 +258,7 @@ func serveNFS(ctx context.Context, j *job) (*Served, error) {
 	j.op, j.remedy = "write NFS-Ganesha's configuration", moreRoom
 	if strings.HasPrefix(j.Folder+"/", "/run/") || strings.HasPrefix(j.dir+"/", "/run/") ||
 		strings.HasPrefix(j.Folder+"/", "/proc/") {
-		return nil, fmt.Errorf("NFS-Ganesha gets a private /run, so it cannot serve %s", j.Folder)
+		return nil, fmt.Errorf("NFS-Ganesha has its own /run, so it cannot serve %s", j.Folder)
 	}
 	for _, name := range []string{"recovery", "run"} {
 		if err := os.Mkdir(j.file(name), 0o700); err != nil {

@@ -83,7 +83,7 @@ func (j *job) link() (*nfsdLink, error) {
 	vers := j.get("vers")
 	switch {
 	case j.Link < 0 || j.Link > 255:
-		return nil, fmt.Errorf("%d is not the number of a private link, 0 to 255: too many mounts", j.Link)
+		return nil, fmt.Errorf("private link %d is not within 0 to 255: too many NFS mounts", j.Link)
 	case j.get("proto") != "tcp" && vers == version3:
 		j.remedy = "leave out proto, or use server=ganesha"
 		return nil, errors.New("nfsd on a private link serves only over TCP")

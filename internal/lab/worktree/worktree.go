@@ -67,7 +67,7 @@ func (r *Repo) git(ctx context.Context, args ...string) ([]byte, error) {
 // Resolve returns the commit that a revision stands for, in full. The error says how to get one that is not here.
 func (r *Repo) Resolve(ctx context.Context, revision string) (string, error) {
 	if revision == "" || strings.HasPrefix(revision, "-") {
-		return "", fmt.Errorf("%q is no revision", revision)
+		return "", fmt.Errorf("%q is not a revision", revision)
 	}
 	commit, err := r.commit(ctx, revision)
 	if err == nil {
@@ -77,7 +77,7 @@ func (r *Repo) Resolve(ctx context.Context, revision string) (string, error) {
 		return "", err
 	}
 	if out, err := r.git(ctx, "cat-file", "-t", revision); err == nil {
-		return "", fmt.Errorf("%q is no revision but a %s; name a commit, a branch or a tag of a commit", revision,
+		return "", fmt.Errorf("%q is not a revision but a %s; name a commit, a branch or a tag of a commit", revision,
 			strings.TrimSpace(string(out)))
 	}
 	advice := "`git branch --all` and `git tag` list what is here, `git fetch` may bring more"

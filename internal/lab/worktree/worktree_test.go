@@ -132,10 +132,10 @@ func TestMistakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	git(t, dir, "tag", "tree", "HEAD^{tree}")
-	for rev, want := range map[string]string{"": "no revision", "--all": "no revision",
+	for rev, want := range map[string]string{"": "not a revision", "--all": "not a revision",
 		"v2":            `there is no revision "v2" in this repository; `,
-		"tree":          `"tree" is no revision but a tree; name a commit`,
-		"main:sub/file": `is no revision but a blob`} {
+		"tree":          `"tree" is not a revision but a tree; name a commit`,
+		"main:sub/file": `is not a revision but a blob`} {
 		if _, err := r.Resolve(t.Context(), rev); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", rev, err, want)
 		}

@@ -128,7 +128,7 @@ func (o *options) parse(words []string) error {
 			value, given = words[0], true
 		}
 		if to == nil || !given {
-			return errors.New(words[0] + " is not an option with a value; there are --dir DIR, --home DIR, " +
+			return errors.New(words[0] + " is unknown or lacks its value; the options are --dir DIR, --home DIR, " +
 				"--remove DIR and --version")
 		}
 		*to = value

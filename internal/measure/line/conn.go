@@ -90,7 +90,7 @@ func (q *queue) drop(n int) { q.b = q.b[n:] }
 var errReplaced = errors.New("another controller has opened a session")
 
 // errForgotten is the end of a controller's session.
-var errForgotten = errors.New("the guest knows nothing of this session any more: it has started again, or its agent " +
+var errForgotten = errors.New("the guest no longer knows this session: it has restarted, or its agent " +
 	"has ended")
 
 func newConn(p *port, session uint32) *Conn {

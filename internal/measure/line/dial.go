@@ -145,7 +145,7 @@ func (p *port) said() string {
 	noise := p.seen.noise + int64(len(p.split.raw))
 	switch {
 	case p.cur.met:
-		return "the guest began a session, and no more came"
+		return "the guest opened a session and then sent nothing"
 	case p.seen.calls > 0:
 		return "a guest called and did not answer: it does not hear this end; is the line one-way, or is another " +
 			"controller on it?"
@@ -154,7 +154,7 @@ func (p *port) said() string {
 	case p.seen.echo > 0 && noise == 0:
 		return "only an echo of what was sent came: the other end is a loop or a terminal"
 	case unreadable(p.heard()):
-		return fmt.Sprintf("%d bytes came that are neither text nor frames: have both ends the same baud rate, and 8 "+
+		return fmt.Sprintf("%d bytes came, neither text nor frames: do both ends use the same baud rate, and 8 "+
 			"bits without parity?", p.seen.bytes)
 	}
 	return fmt.Sprintf("%d bytes came, but no guest called; the last line", p.seen.bytes)

@@ -242,7 +242,7 @@ func TestGuestThatStartsAgain(t *testing.T) {
 			t.Errorf("the session ended with %v", err)
 		}
 		if said := string(host.Diagnose()); !strings.Contains(said, "Kernel panic") ||
-			!strings.Contains(said, "[serial line] the guest knows nothing") {
+			!strings.Contains(said, "[serial line] the guest no longer knows") {
 			t.Errorf("evidence %q", said)
 		}
 	})

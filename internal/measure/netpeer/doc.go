@@ -202,9 +202,9 @@ const (
 
 // refusals explain the answers that refuse a connection.
 var refusals = map[byte]string{
-	wrongToken: "the peer does not know this run's token: it belongs to another run",
+	wrongToken: "the peer does not know this run's token: the peer belongs to another run",
 	wrongHello: "the peer does not understand this agent",
-	full:       "the peer already has the most connections that it accepts",
+	full:       "the peer has reached its limit of connections",
 }
 
 // Used is the CPU time that the peer's process has used since it began.

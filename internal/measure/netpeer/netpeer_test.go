@@ -189,7 +189,7 @@ func TestErrorsSayWhatHappened(t *testing.T) {
 		"says other": {func(fd int) { sock.ReadFull(fd, make([]byte, helloSize)); sock.WriteFull(fd, []byte("H")) },
 			"not a peer of tare"},
 		"has too many": {func(fd int) { sock.ReadFull(fd, make([]byte, helloSize)); sock.WriteFull(fd, []byte{full}) },
-			"the most connections"},
+			"its limit of connections"},
 		"wrong about one": {func(fd int) { liar(fd) }, "counted 7 bytes, but 1 were sent"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -52,7 +52,7 @@ func ParseFrom(text string) (all []Share, err error) {
 		all = append(all, s)
 	}
 	if len(all) > MostHosts {
-		return nil, fmt.Errorf("%d environments are more than %d", len(all), MostHosts)
+		return nil, fmt.Errorf("%d environments are named, but at most %d are possible", len(all), MostHosts)
 	}
 	return all, nil
 }

@@ -113,7 +113,7 @@ func (c *Capture) checkOut() error {
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("%s is not a regular file", c.o.Out)
 	case !c.o.Force:
-		return fmt.Errorf("%s exists; another name, or --force to replace it", c.o.Out)
+		return fmt.Errorf("%s exists; choose another name, or use --force to replace it", c.o.Out)
 	}
 	if c.o.Out, err = filepath.Abs(c.o.Out); err != nil {
 		return err

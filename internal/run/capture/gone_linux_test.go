@@ -141,7 +141,7 @@ func TestCommandLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Stop(context.Background())
-	const want = `log_min_duration_statement is "1000" by the server's command line`
+	const want = `log_min_duration_statement is "1000", set by the server's command line`
 	if _, err = Prepare(t.Context(), b.options()); err == nil || !strings.Contains(err.Error(), want) {
 		t.Error(err)
 	}

@@ -32,7 +32,7 @@ const noteFolder = "tare/captures"
 func notes() (string, error) {
 	base, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("there is no folder for the note of what is to be restored: %w", err)
+		return "", fmt.Errorf("find the folder in which the server's settings are saved: %w", err)
 	}
 	return filepath.Join(base, filepath.FromSlash(noteFolder)), nil
 }
@@ -61,7 +61,7 @@ func (n *note) write(name string) error {
 	}
 	_, err = f.Write(text)
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return errors.Join(fmt.Errorf("write the note of what is to be restored: %w", err), os.Remove(n.path))
+		return errors.Join(fmt.Errorf("save the server's settings, to restore them later: %w", err), os.Remove(n.path))
 	}
 	if d, err := os.Open(folder); err == nil {
 		_ = d.Sync() // some file systems know no fsync of a folder

@@ -150,7 +150,7 @@ func (s *postgresServer) plan(ctx context.Context, p *Plan, name string) error {
 	p.Changes = append(p.Changes, said...)
 	for _, c := range p.Changes {
 		if source := v[c.Name].source; source == "command line" || source == "environment variable" {
-			return fmt.Errorf("%s is %q by the server's %s, which nothing but a restart changes", c.Name, c.From,
+			return fmt.Errorf("%s is %q, set by the server's %s; change that and restart the server", c.Name, c.From,
 				source)
 		}
 	}
@@ -209,7 +209,7 @@ func (s *postgresServer) alter(ctx context.Context, changes []Change) error {
 	return s.reload(ctx, func(now map[string]pgSetting) error {
 		for _, c := range changes {
 			if is := now[c.Name]; is.value != c.To && !ofBackends(c.Name) {
-				return fmt.Errorf("%s stays %q, by %s", c.Name, is.value, is.source)
+				return fmt.Errorf("%s is still %q; its source is %s", c.Name, is.value, is.source)
 			}
 		}
 		return nil
@@ -281,7 +281,7 @@ func (s *postgresServer) takeBack(ctx context.Context, changes []Change) error {
 	err := s.reload(ctx, func(now map[string]pgSetting) error {
 		for _, c := range changes {
 			if is := now[c.Name]; is.value == c.To && is.value != c.From && !ofBackends(c.Name) {
-				return fmt.Errorf("%s stays %q, by %s", c.Name, is.value, is.source)
+				return fmt.Errorf("%s is still %q; its source is %s", c.Name, is.value, is.source)
 			}
 		}
 		return nil

@@ -294,7 +294,7 @@ func refused(path, code, text, remedy string) candidate {
 // fault of the bundle's.
 func unread(path string, err error, text string) candidate {
 	if bundle.DiskFull(err) {
-		return candidate{failed: fmt.Errorf("%w: make room and call again", err)}
+		return candidate{failed: fmt.Errorf("%w: free some disk space and run the command again", err)}
 	}
 	return refused(path, codeOf(err), text, remedyOf(err))
 }

@@ -86,7 +86,7 @@ func addGroups(f *record.Figures, parts []Part, histograms map[string]*histogram
 		p := &parts[1+i]
 		same := func(a, b record.Group) bool { return a.ID == b.ID }
 		if !slices.EqualFunc(f.Groups, p.Result.Groups, same) {
-			return failed(Unequal, "%s and %s tell other fingerprints apart: they did not have the same work",
+			return failed(Unequal, "%s and %s have different fingerprints: they did not replay the same log",
 				parts[0].Name, p.Name)
 		}
 		for k := range f.Groups {
@@ -124,7 +124,7 @@ func addChecks(a, b string) (string, error) {
 	}
 	y, err := parseCheck(b)
 	if err == nil && (x.what != y.what || x.item != y.item) {
-		err = fmt.Errorf("%q is of something else than %q", b, a)
+		err = fmt.Errorf("%q and %q do not count the same thing", b, a)
 	}
 	return fmt.Sprintf("%d %s of %d %s, sum %016x", x.rows+y.rows, x.what, x.count+y.count, x.item, x.sum+y.sum), err
 }

@@ -138,10 +138,10 @@ func TestReplaysThatDoNotAddUp(t *testing.T) {
 			"and by cx there are 7"},
 		"no number": {func(p *Part) { delete(p.Result.State, "statements") }, Unmerged, "cx did not say how many"},
 		"a fingerprint less": {func(p *Part) { p.Result.Groups = p.Result.Groups[1:] }, Unequal,
-			"c and cx tell other fingerprints apart"},
+			"c and cx have different fingerprints"},
 		"no evidence": {func(p *Part) { p.Result.Groups[0].Check = "12 rows" }, Unmerged, "for fingerprint F0"},
 		"other evidence": {func(p *Part) { p.Result.Groups[0].Check = "1 bytes of 1 requests, sum 0f" }, Unmerged,
-			"is of something else"},
+			"do not count the same thing"},
 		"no sketch":   {func(p *Part) { p.Result.Sketch = []byte{1} }, Unmerged, "its size is wrong"},
 		"another log": {func(p *Part) { p.Result.Checks = map[string]string{"page": "other"} }, Unequal, "page is"},
 	} {

@@ -396,7 +396,7 @@ func (r *runner) follow(ctx context.Context, p *Part, s Seen) (ask bool, err err
 		if p.Tries < mostTries {
 			return true, nil
 		}
-		s = Seen{Phase: Failed, Detail: cmp.Or(p.Detail, "it was asked for and is not there")}
+		s = Seen{Phase: Failed, Detail: cmp.Or(p.Detail, "it was started, but it is not there any more")}
 	case Ended:
 		// It may have ended since the last look for its result.
 		if r.packed(p) {

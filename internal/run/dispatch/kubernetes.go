@@ -206,7 +206,7 @@ func (k *Kubernetes) copyResult(to io.Writer, p *Part) error {
 		}
 	}
 	if (err == nil || errors.Is(err, fs.ErrNotExist)) && len(found) == 0 {
-		err = fmt.Errorf("there is none in %s: is that where this machine has the claim's files?", dir)
+		err = fmt.Errorf("it is not in %s: does at=DIR name the claim's folder on this machine?", dir)
 	}
 	if err != nil {
 		return err

@@ -53,17 +53,17 @@ func ParseVolume(text string) (Volume, error) {
 		key, value, ok := strings.Cut(part, "=")
 		to := map[string]*string{"claim": &v.Claim, "host": &v.Host, "at": &v.At}[key]
 		if !ok || to == nil || value == "" || *to != "" {
-			return v, fmt.Errorf("%q is none of claim=NAME, claim=NAME,at=DIR and host=DIR", part)
+			return v, fmt.Errorf("%q is not valid: expected claim=NAME, claim=NAME,at=DIR or host=DIR", part)
 		}
 		*to = value
 	}
 	switch {
 	case (v.Claim == "") == (v.Host == ""):
-		return v, errors.New("it is either claim=NAME or host=DIR")
+		return v, errors.New("expected exactly one of claim=NAME and host=DIR")
 	case v.At != "" && v.Claim == "":
 		return v, errors.New("at=DIR belongs to claim=NAME: the folder of another machine cannot be seen here")
 	case v.Host != "" && v.Host[0] != '/', v.At != "" && v.At[0] != '/':
-		return v, errors.New("DIR is a whole path, from / on")
+		return v, errors.New("DIR must be an absolute path, beginning with /")
 	}
 	return v, nil
 }
@@ -151,7 +151,7 @@ func checkTemplate(pod object) error {
 	}
 	at := worker(containers)
 	if at < 0 && len(containers) > 0 {
-		return fmt.Errorf("none of its containers is called %q, and tare does not know which is to work", kubeContainer)
+		return fmt.Errorf("none of its containers is called %q; give tare's container this name", kubeContainer)
 	}
 	if at >= 0 {
 		for _, key := range []string{"command", "args"} {

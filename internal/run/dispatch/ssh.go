@@ -135,7 +135,7 @@ func (s *SSH) equip(ctx context.Context, n int) error {
 	}
 	tare, ok := s.Tare[platform]
 	if !ok {
-		return fmt.Errorf("%w: the host is %s: call again with one of this build for it, --tare %s=FILE, or leave the "+
+		return fmt.Errorf("%w: the host is %s: name a tare of this build for it with --tare %s=FILE, or leave the "+
 			"host out", ErrNoProgram, platform, platform)
 	}
 	if err := s.put(ctx, n, "plan.yaml", bytes.NewReader(s.Plan)); err != nil {
@@ -155,7 +155,7 @@ func (s *SSH) equip(ctx context.Context, n int) error {
 			"with the setting dir=", err)
 	}
 	if build, _, _, ok := wire.ParseVersionLine(string(out)); !ok || build != version.Build {
-		return fmt.Errorf("%w: what was put there for %s is build %.64q, and this tare is build %q: all of a fleet "+
+		return fmt.Errorf("%w: the tare for %s is build %.64q, and this one is build %q: make sure all of a fleet "+
 			"are of one build", ErrNoProgram, platform, build, version.Build)
 	}
 	return nil

@@ -17,8 +17,8 @@ import (
 )
 
 var (
-	errHostEnded   = errors.New("what works for it on this machine has ended")
-	errHostUnknown = errors.New("which processes of this machine work for it is not known")
+	errHostEnded   = errors.New("its processes on this machine have ended")
+	errHostUnknown = errors.New("its processes on this machine are not known")
 )
 
 // hostThreads reads the CPU times of what works for an environment on this machine: each thread of its own processes,

@@ -121,7 +121,7 @@ func (p *peerLink) in(ctx context.Context, w *plan.Workload, to string, t *targe
 	}
 	places, err := placesFor(ctx, strings.Fields(o.peer.Address), o, t)
 	if err != nil {
-		return &wire.Peer{Missing: fmt.Sprintf("no way leads to %s: %v", to, err)}
+		return &wire.Peer{Missing: fmt.Sprintf("%s cannot be reached: %v", to, err)}
 	}
 	found, err := t.Agent.FindPeer(ctx, places, o.peer.Token)
 	if err != nil {

@@ -95,7 +95,7 @@ func (f *Follower) find(from *Place) error {
 			return nil
 		}
 	}
-	f.Tell(fmt.Sprintf("what was read of %s before is gone: what was written behind it may be missing", f.Path))
+	f.Tell(fmt.Sprintf("the file that was read as %s is gone: what was added to it since may be missing", f.Path))
 	return nil
 }
 
@@ -340,7 +340,7 @@ func ReadCheckpoint(name, path string) (*Checkpoint, error) {
 	case c.Schema != checkpointSchema:
 		err = errors.New("it is no checkpoint of this version of tare")
 	case c.Path != path:
-		err = fmt.Errorf("it is one of %s", c.Path)
+		err = fmt.Errorf("it belongs to the log %s", c.Path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("go on from the checkpoint %s: %w; remove it to begin anew", name, err)

@@ -245,7 +245,7 @@ func (b *builder) put(name string, f Figure) error {
 		j = len(c.Figures)
 		c.Figures = append(c.Figures, f)
 	case c.Figures[j].Unit != f.Unit:
-		b.leave(name, f.Name, fmt.Sprintf("it is in %s and in %s", c.Figures[j].Unit, f.Unit))
+		b.leave(name, f.Name, fmt.Sprintf("it has two units, %s and %s", c.Figures[j].Unit, f.Unit))
 		return nil
 	}
 	if b.count++; b.count > MaxValues {

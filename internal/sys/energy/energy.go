@@ -118,7 +118,7 @@ func Between(before, after Reading) (u Used, err error) {
 	coarsest := 0.0
 	for i, now := range after.counters {
 		if i >= len(before.counters) || before.counters[i].name != now.name {
-			return Used{}, errors.New("its counters are others than before the trial")
+			return Used{}, errors.New("its counters are not the same as before the trial")
 		}
 		d, err := difference(before.counters[i], now, took)
 		if err != nil {
@@ -132,7 +132,7 @@ func Between(before, after Reading) (u Used, err error) {
 		}
 	}
 	if len(after.counters) != len(before.counters) {
-		return Used{}, errors.New("its counters are others than before the trial")
+		return Used{}, errors.New("its counters are not the same as before the trial")
 	}
 	if !(u.Joules >= leastSteps*coarsest) || !(u.Joules > 0) || math.IsInf(u.Joules, 0) {
 		return Used{}, fmt.Errorf("its counter moved by %.4g J, and it goes in steps of %.4g J: a trial must use at "+

@@ -176,7 +176,7 @@ func Open(o Options, parts ...func() (io.ReadCloser, error)) (r *Reader, err err
 	case HAR:
 		r.reads, limit = &har{}, maxEntry
 	case "":
-		err = fmt.Errorf("its format is none that is known: it begins with %q; name one of %s, and for JSON the fields",
+		err = fmt.Errorf("its format is not recognised: it begins with %q; name one of %s, and for JSON the fields",
 			head[:min(len(head), 60)], formatNames())
 	default:
 		err = fmt.Errorf("there is no format %q of access logs%s", r.format,

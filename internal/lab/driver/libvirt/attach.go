@@ -55,14 +55,14 @@ func attachSettings() []env.Setting {
 func checkWay(s *env.Spec) error {
 	if _, ok := s.Settings[settingSerial]; !ok {
 		if _, ok := s.Settings[settingWait]; ok {
-			return fmt.Errorf("%s= is for a domain that is entered by its serial port: %s=0", settingWait,
+			return fmt.Errorf("%s= works only with a domain's serial port; add %s=0", settingWait,
 				settingSerial)
 		}
 		return nil
 	}
 	for _, k := range append([]string{settingSSH}, sshSettings...) {
 		if _, ok := s.Settings[k]; ok {
-			return fmt.Errorf("%s= is for a domain that is entered by ssh; leave it out, or %s=", k, settingSerial)
+			return fmt.Errorf("%s= works only over ssh; leave it out, or leave out %s=", k, settingSerial)
 		}
 	}
 	return nil
@@ -78,8 +78,8 @@ func attach(ctx context.Context, v virsh, o env.Options) (env.Env, error) {
 		return nil, x
 	}
 	if o.Scratch != "" {
-		return fail(&env.OpenError{Op: "attach disk", Err: errors.New("a domain that exists is not changed"),
-			Remedy: "cut the power of a micro-VM: libvirt, without a name"})
+		return fail(&env.OpenError{Op: "attach disk", Err: errors.New("tare does not change an existing domain"),
+			Remedy: "use libvirt without a domain name: tare then makes a micro-VM"})
 	}
 	libvirt, hypervisor, err := v.version(ctx)
 	if err != nil {

@@ -49,7 +49,7 @@ func alone(s env.Spec) error {
 // plug is that of QEMU's machines, for those that are made.
 func plug(s env.Spec) (env.Plug, error) {
 	if s.Arg != "" {
-		return env.Plug{}, errors.New("a domain that exists is not changed; leave out its name")
+		return env.Plug{}, errors.New("tare does not change an existing domain; name none, so that it makes a micro-VM")
 	}
 	return qemu.Infos()[0].Plug(s)
 }
@@ -125,7 +125,7 @@ func mountKinds() []env.MountKind {
 		k.CheckAll = func(in, s env.Spec) error {
 			switch {
 			case in.Arg != "":
-				return errors.New("the mounts of a domain that exists are its own; name a directory of it: dir:PATH")
+				return errors.New("tare adds no mounts to an existing domain; name a directory in it: dir:PATH")
 			case s.Settings["format"] == "vhdx":
 				return errors.New("libvirt has no disks of format vhdx; use raw, qcow2, vdi, vmdk or vhd")
 			case s.Settings["security_model"] == "mapped-file":
@@ -310,7 +310,7 @@ func freeSpace(s env.Spec, scratch string) env.FreeSpace {
 
 func reach(s env.Spec) error {
 	if s.Arg != "" {
-		return fmt.Errorf("%s is a domain that exists, and what it reaches is not known; %s", s.Name, env.Ways)
+		return fmt.Errorf("it is not known whether %s, an existing domain, reaches this machine; %s", s.Name, env.Ways)
 	}
 	return qemu.Infos()[0].Reach(s)
 }

@@ -163,7 +163,7 @@ func archName(goarch string) (string, error) {
 	case "arm64":
 		return "aarch64", nil
 	}
-	return "", fmt.Errorf("libvirt's name of %s is not known here", goarch)
+	return "", fmt.Errorf("tare uses libvirt for amd64 and arm64 only, not for %s", goarch)
 }
 
 // cpuNode translates a CPU model in QEMU's syntax.
@@ -190,7 +190,7 @@ func cpuNode(model string) (*node, error) {
 		case valued && (value == "on" || value == "yes"):
 			f = name
 		case valued:
-			return nil, fmt.Errorf("libvirt cannot say %s of a CPU: its features are on or off", f)
+			return nil, fmt.Errorf("libvirt cannot set the CPU feature %s: features are only on or off", f)
 		case strings.HasPrefix(f, "-"):
 			f, policy = f[1:], "disable"
 		default:

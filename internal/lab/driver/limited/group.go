@@ -27,7 +27,7 @@ type Group struct {
 }
 
 // remedy is what to do where a limit cannot be set.
-const remedy = "limits need Linux, root, and control groups that may be made (/sys/fs/cgroup, not read-only; in a " +
+const remedy = "limits need Linux, root, and control groups that tare may create (/sys/fs/cgroup writable; in a " +
 	"container seldom); leave out the settings weight, quota, cpuset, memory, read_ and write_"
 
 // Remedy says what can be done about an error of Open; "" if the error says that.

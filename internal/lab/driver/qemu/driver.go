@@ -42,8 +42,8 @@ func Infos() []env.Info {
 // plug is for tests that cut the power: the cache mode decides what a flush is worth.
 func plug(s env.Spec) (env.Plug, error) {
 	if aio := s.Get("aio", s.Get("io", "threads")); aio != "threads" { // the second is libvirt's
-		return env.Plug{}, fmt.Errorf("with %s QEMU has several writes under way at once, which the program that "+
-			"shows tare's disk as a file garbles (its own storage daemon, 7.2); leave the setting out", aio)
+		return env.Plug{}, fmt.Errorf("with %s QEMU has several writes under way at once, and qemu-storage-daemon, "+
+			"which exports tare's disk as a file, corrupts those (7.2); leave the setting out", aio)
 	}
 	cache, passed := s.Get("cache", "writeback"), "none"
 	if cache == passed {

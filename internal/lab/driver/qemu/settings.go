@@ -179,9 +179,9 @@ func (c *config) consistent() error {
 	case c.machine == "microvm" && c.nic == "e1000":
 		return errors.New("machine=microvm has no PCI for nic=e1000; use nic=virtio or machine=q35")
 	case c.net != netUser && c.nic == "none":
-		return fmt.Errorf("net=%s connects a network card, and nic=none is none; use nic=virtio or nic=e1000", c.net)
+		return fmt.Errorf("net=%s needs a network card, but nic=none gives none; use nic=virtio or nic=e1000", c.net)
 	case c.vhost && c.net == netUser:
-		return errors.New("vhost=on needs net=tap, net=bridge or net=macvtap: QEMU itself is the user-mode network")
+		return errors.New("vhost=on needs net=tap, net=bridge or net=macvtap: net=user runs inside QEMU itself")
 	case c.vhost && c.nic != "virtio":
 		return fmt.Errorf("vhost=on is for nic=virtio, not for nic=%s, which QEMU emulates", c.nic)
 	case c.iothread && c.disk == 0:

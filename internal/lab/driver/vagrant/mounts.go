@@ -85,10 +85,10 @@ func checkPlace(scratch bool) func(in, s env.Spec) error {
 		case made == scratch:
 			return nil
 		case scratch:
-			return fmt.Errorf("a project has the synced folders of its Vagrantfile: %s:GUESTPATH; a folder of the "+
-				"type %s is tried on a scratch machine, with box=NAME", synced, s.Driver)
+			return fmt.Errorf("a project has only its Vagrantfile's synced folders: %s:GUESTPATH; to try the "+
+				"type %s, use a scratch machine: box=NAME", synced, s.Driver)
 		default:
-			return errors.New("a scratch machine has no folders of a Vagrantfile; name a type, such as rsync or nfs")
+			return errors.New("a scratch machine cannot use a Vagrantfile's folders; name a type, such as rsync or nfs")
 		}
 	}
 }

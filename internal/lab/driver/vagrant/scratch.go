@@ -39,8 +39,8 @@ func (m *machine) makeScratch(context.Context) error {
 			"leave them out with box=")
 	}
 	if p := o.Get("provider", ""); (p == "" || p == "docker") && o.Get("cpus", "")+o.Get("memory", "") != "" {
-		return fail("read settings", errors.New("cpus= and memory= are said to each provider in another way, and to "+
-			"docker not at all"), "name another provider with provider=NAME; Docker's limits are create_args, in "+
+		return fail("read settings", errors.New("cpus= and memory= need a provider= other than docker, because each "+
+			"provider configures them differently"), "set provider=NAME; for Docker set limits with create_args, in "+
 			"the file of vagrantfile=")
 	}
 	n, err := newNote(o.RunID, "")

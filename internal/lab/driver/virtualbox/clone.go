@@ -84,7 +84,7 @@ func (b *boot) openClone(ctx context.Context, user *session) (*vm, error) {
 	}
 	free, err := vdisk.FreeSpace(b.dir)
 	if err == nil && free >= 0 && free < reserve {
-		return nil, fmt.Errorf("%s has %s free, but a clone needs %s for the first that its guest writes", b.dir,
+		return nil, fmt.Errorf("%s has %s free, but a clone needs %s for its guest's first writes", b.dir,
 			unit.FormatSize(free&^(1<<20-1)), unit.FormatSize(reserve))
 	}
 	b.op, b.remedy = "start VirtualBox's service", ""
@@ -187,7 +187,7 @@ func (b *boot) makeClone(ctx context.Context, src *source) error {
 	m := &machine{session: b.session, name: "tare-" + b.RunID + "-" + filepath.Base(b.dir),
 		machines: filepath.Join(b.dir, "machines")}
 	b.vm = newVM(m, b.dir)
-	b.vm.reach = errors.New(b.Name + " is a clone, with the network of the machine that it was made from")
+	b.vm.reach = errors.New(b.Name + " cannot reach this machine's loopback: a clone keeps its original's network")
 	b.op, b.remedy = "clone the machine", "the evidence is VBoxManage's output; "+spaceRemedy
 	argv := []string{"clonevm", src.info["UUID"], "--snapshot", src.snapshot, "--options", "link", "--name", m.name,
 		"--register", "--basefolder", m.inside(m.machines)}

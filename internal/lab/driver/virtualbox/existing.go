@@ -109,7 +109,7 @@ func attach(ctx context.Context, s *session, o env.Options) (env.Env, error) {
 	mode, socket, _ := strings.Cut(info["uartmode1"], ",")
 	if mode != "server" || socket == "" {
 		op, remedy = "connect to the machine", serialRemedy
-		return fail(errors.New("its first serial port is not the server of a local socket"))
+		return fail(errors.New("its first serial port is not a local socket in server mode"))
 	}
 	e := &existing{socket: s.hostPath(socket), facts: facts}
 	op, remedy = "connect to the agent", serialRemedy

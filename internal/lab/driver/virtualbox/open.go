@@ -153,7 +153,7 @@ func (b *boot) canStart(p product) error {
 	}
 	if b.config.engine == interpreter && !driverLoaded() && !exists(p.outside(python)) {
 		b.op, b.remedy = "find Python", "install it: apt-get install python3"
-		return fmt.Errorf("there is no %s: without VirtualBox's kernel driver a script must start the machine",
+		return fmt.Errorf("there is no %s, and without VirtualBox's kernel driver tare starts the machine with it",
 			p.outside(python))
 	}
 	return nil

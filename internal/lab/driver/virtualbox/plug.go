@@ -22,7 +22,7 @@ func plug(s env.Spec) (env.Plug, error) {
 	c, err := parse(&s)
 	switch {
 	case s.Arg != "":
-		return env.Plug{}, errors.New("a machine that tare did not make is not changed; leave out its name")
+		return env.Plug{}, errors.New("tare does not change a machine that it did not make; leave out its name")
 	case err != nil:
 		return env.Plug{}, err
 	}

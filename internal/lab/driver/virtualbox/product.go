@@ -139,7 +139,7 @@ func (s *session) version(ctx context.Context) (string, error) {
 func checkVersion(v string) error {
 	major, minor, ok := parseVersion(v)
 	if !ok {
-		return fmt.Errorf("VBoxManage --version said %q, which is no version", v)
+		return fmt.Errorf("VBoxManage --version printed %q, which is not a version", v)
 	}
 	if major < oldestMajor || major == oldestMajor && minor < oldestMinor {
 		return fmt.Errorf("VirtualBox %s is too old; %d.%d is the oldest that can be used", v, oldestMajor, oldestMinor)

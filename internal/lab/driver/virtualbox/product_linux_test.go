@@ -20,7 +20,7 @@ func TestUnfitProgram(t *testing.T) {
 		"too old": {"echo WARNING: a driver is missing; echo 5.2.44r139111",
 			"VirtualBox 5.2.44r139111 is too old; 6.1"},
 		"no answer":  {"echo the system is broken >&2; exit 3", "the system is broken"},
-		"no version": {"echo WARNING: nothing", "is no version"},
+		"no version": {"echo WARNING: nothing", "is not a version"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			standIn(t, c.script)

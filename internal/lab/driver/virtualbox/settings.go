@@ -170,11 +170,11 @@ func parse(s *env.Spec) (config, error) {
 	}
 	switch {
 	case c.engine == interpreter && c.cpus > 1:
-		return c, fmt.Errorf("engine=interpreter runs one CPU only: with more, the guest's kernel finds them stuck; "+
+		return c, fmt.Errorf("engine=interpreter runs one CPU only: with more, the guest's kernel reports stuck CPUs; "+
 			"leave "+
 			"out cpus=%d", c.cpus)
 	case c.engine == interpreter && (c.nestedPaging != byDefault || c.largePages != byDefault):
-		return c, errors.New("nested_paging= and large_pages= are of a processor's help, which engine=interpreter " +
+		return c, errors.New("nested_paging= and large_pages= need hardware virtualization, which engine=interpreter " +
 			"does not use; leave them out")
 	case runtime.GOARCH != "amd64":
 		return c, errors.New("machines are made on x86-64 only")

@@ -42,7 +42,7 @@ func readVbox(name string) (*vbox, error) {
 		return nil, err
 	}
 	if len(text) > maxVbox {
-		return nil, fmt.Errorf("%s is longer than %d MiB, which no machine's settings are", name, maxVbox>>20)
+		return nil, fmt.Errorf("%s is larger than %d MiB, too large for a machine's settings", name, maxVbox>>20)
 	}
 	v, err := parseVbox(text)
 	if err != nil {
@@ -57,7 +57,7 @@ func parseVbox(text []byte) (*vbox, error) {
 		return nil, err
 	}
 	if !vboxRE().Match(text) {
-		return nil, errors.New("these are no settings of a machine")
+		return nil, errors.New("it is not a settings file of a VirtualBox machine")
 	}
 	return v, nil
 }

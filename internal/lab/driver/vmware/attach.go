@@ -132,7 +132,7 @@ func (v vmrun) running(ctx context.Context, path string) (string, error) {
 		return "", err
 	}
 	if want.IsDir() || !strings.EqualFold(filepath.Ext(path), ".vmx") {
-		return "", fmt.Errorf("%s is no .vmx file", path)
+		return "", fmt.Errorf("%s is not a .vmx file", path)
 	}
 	all, err := v.list(ctx)
 	if err != nil {
@@ -195,7 +195,7 @@ func (k vmxKeys) line(dir string) (string, error) {
 	case kind != "pipe" || at == "":
 		return "", fmt.Errorf("the machine's first serial port is of type %q, not a pipe", proc.Line(kind))
 	case !strings.EqualFold(cmp.Or(k["serial0.pipe.endpoint"], "server"), "server"):
-		return "", errors.New("the machine's first serial port calls a program instead of waiting for one")
+		return "", errors.New("the machine's first serial port is a client, not a server (serial0.pipe.endPoint)")
 	case strings.HasPrefix(at, `\\.\pipe\`) || filepath.IsAbs(at):
 		return at, nil
 	}

@@ -72,7 +72,7 @@ func (b *boot) open(ctx context.Context) error {
 		return err
 	}
 	if b.Scratch != "" {
-		return errors.New("VMware opens no disk that tare serves; cut the power of a machine of the driver qemu")
+		return errors.New("VMware cannot open a disk that tare serves; test power cuts with the driver qemu")
 	}
 	if err := ctx.Err(); err != nil {
 		return err

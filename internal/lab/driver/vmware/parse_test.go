@@ -85,7 +85,7 @@ func TestParseVMX(t *testing.T) {
 	}
 	for change, want := range map[string]string{
 		"serial0.present = \"FALSE\"": "no first serial port", "serial0.fileType = \"file\"": "of type \"file\"",
-		"serial0.pipe.endPoint = \"client\"": "calls a program",
+		"serial0.pipe.endPoint = \"client\"": "is a client, not a server",
 	} {
 		if _, err := parseVMXKeys(text + change).line("/"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", change, err)

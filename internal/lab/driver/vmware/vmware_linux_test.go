@@ -203,7 +203,7 @@ func TestNamedMachine(t *testing.T) {
 	}
 	for _, c := range []struct{ arg, setting, value, says, fix string }{
 		{off, "", "", "does not run; start it first", "vmrun list"},
-		{dir, "", "", "is no .vmx file", "vmrun list"},
+		{dir, "", "", "is not a .vmx file", "vmrun list"},
 		{dir + "/none.vmx", "", "", "no such file", "vmrun list"},
 		{plain, "", "", "no first serial port", "serial0.fileType"},
 		{plain, "memory", "1GiB", "memory= is for a machine that tare makes", "vmrun"},

@@ -184,7 +184,7 @@ func TestFailuresCarryEvidence(t *testing.T) {
 		{map[string]string{"command": "true", "prepare": "echo no >&2; false"}, "prepare ended with exit code 1", "no",
 			"setup"},
 		{map[string]string{"command": "true", "setup": "echo no compiler >&2; exit 2"}, "setup ended with exit code " +
-			"2, expected 0; nothing is timed before it succeeds", "no compiler", "setup"},
+			"2, expected 0; setup must succeed before anything is timed", "no compiler", "setup"},
 		{map[string]string{"command": "sleep 600", "timeout": "100ms"}, "did not end within 100ms", "", "measure"},
 		{map[string]string{"command": "echo nothing here", "metric": "x:s:lower:re:took=(\\d+)"}, "no match",
 			"nothing here", "measure"},

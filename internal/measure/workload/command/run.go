@@ -160,7 +160,7 @@ func (r *runner) ended(o *outcome, code int) error {
 		msg := fmt.Sprintf("%s ended with exit code %d, expected %d", r.what, o.code, code)
 		switch r.what {
 		case "setup":
-			msg += "; nothing is timed before it succeeds: fix it, or have it end with 0"
+			msg += "; setup must succeed before anything is timed: fix it, or let it exit with 0"
 		case "command":
 			msg += fmt.Sprintf("; fix the command, or set exit=%d if this is a successful run", o.code)
 			if name := swallowed(r.line); name != "" {

@@ -209,7 +209,7 @@ func (t *rw) chooseEngine(b *workload.Bench) error {
 			err = probe.Close()
 		}
 		if errors.Is(err, uring.ErrUnavailable) {
-			b.Warn("no-io-uring", fmt.Sprintf("%v; qd=%d is done with as many threads", err,
+			b.Warn("no-io-uring", fmt.Sprintf("%v; %d threads with blocking I/O replace it", err,
 				t.depth*t.threads), "allow io_uring in this environment, or measure all environments with "+
 				"engine=psync and threads")
 			t.engine = enginePsync

@@ -98,7 +98,7 @@ func (t *foreign) Cleanup(*workload.Bench) error {
 // oneEnd refuses two other ends.
 func oneEnd(p workload.Params) error {
 	if p[workload.ToParam] != "" {
-		return errors.New("server and to each name the other end: leave one of them out")
+		return errors.New("server= and to= both name the other end: leave one of them out")
 	}
 	return nil
 }

@@ -230,8 +230,8 @@ func (t *loadedServer) handshake() error {
 	if err == nil || sock.Refused(err) && runtime.GOOS != "windows" { // which then tries again for a second
 		return nil
 	}
-	return fmt.Errorf("a handshake with port %s of the iperf3 server's machine: %w: name one by probe= that accepts "+
-		"connections or, but not for Windows, refuses them", t.port, err)
+	return fmt.Errorf("connect to port %s of the iperf3 server's machine: %w: set probe= to a port that accepts "+
+		"connections or (except on Windows) refuses them", t.port, err)
 }
 
 // probeTime bounds a handshake.

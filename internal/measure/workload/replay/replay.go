@@ -94,7 +94,7 @@ func (o *Options) Read(p workload.Params) (err error) {
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w, or %s for one for each session", err, LanesSession)
+		return fmt.Errorf("%w, or %s for one lane per session", err, LanesSession)
 	case o.Idle > 0 && !o.Paced():
 		return errors.New("idle-wait: it has no effect with pace=flat")
 	}

@@ -72,7 +72,7 @@ func (r *Replay) Report(b *workload.Bench, site string) error {
 	z := r.total()
 	if z.all.errors*2 > z.all.count {
 		_, m := z.mostly()
-		return r.Failed("%d of %d %ss failed, most of them with %s: is this the %s that the log is of?", z.all.errors,
+		return r.Failed("%d of %d %ss failed, most of them with %s: is the log from this %s?", z.all.errors,
 			z.all.count, r.Item, m.text, site)
 	}
 	p := r.pass

@@ -42,7 +42,7 @@ type work struct {
 func newWork(t *trace.Trace, units int64, o *Options) (*work, error) {
 	w := &work{trace: t, shards: t.Shards(), executions: make([]int64, len(t.Fingerprints()))}
 	if len(w.shards) == 0 {
-		return nil, o.Failed("the log has no session that can be replayed: tare sql inspect LOG says why")
+		return nil, o.Failed("the log has no session that can be replayed: see tare sql inspect or tare http inspect")
 	}
 	if !o.Paced() && !o.Whole && !o.Ordered {
 		w.shards = spread(w.shards)
@@ -51,7 +51,7 @@ func newWork(t *trace.Trace, units int64, o *Options) (*work, error) {
 		units *= int64(len(w.shards))
 	}
 	if w.all = w.upTo(units); w.all == 0 {
-		return nil, o.Failed("the log has no statement that can be replayed: tare sql inspect LOG says why")
+		return nil, o.Failed("the log has no statement that can be replayed: see tare sql inspect or tare http inspect")
 	}
 	if o.Idle > 0 {
 		w.gaps = newGaps(t.Meta().Span, o.Idle.Microseconds())
@@ -67,7 +67,7 @@ func newWork(t *trace.Trace, units int64, o *Options) (*work, error) {
 		return nil, err
 	}
 	if w.statements == 0 {
-		f := o.Failed("%s cannot be divided among %d hosts, each of which replays whole ones: use longer trials, or "+
+		f := o.Failed("%s cannot be divided among %d hosts, which replay whole sessions: use longer trials, or "+
 			"fewer hosts", unit.Plural(int64(min(len(w.jobs), t.Sessions())), "session"), len(o.Parts))
 		if f.Kind = TooFew; units >= int64(len(w.shards)) { // longer ones have no other sessions
 			f.Kind = "refused"

@@ -76,7 +76,7 @@ func (t *target) did(b *workload.Bench, before counters, c client, others []clie
 	}
 	if err != nil {
 		b.Warn("sql-counters", fmt.Sprintf("the server's counters could not be read after the work: %v", err),
-			"the other figures are valid; look for limits of the server for connections")
+			"the other figures are valid; check the server's connection limits")
 		return counters{cpu: after.cpu}.since(before)
 	}
 	d := after.since(before)

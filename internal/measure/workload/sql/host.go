@@ -114,7 +114,7 @@ func (t *target) lock(c client) error {
 	}})
 	for _, a := range accounts {
 		if a[1] == "" {
-			return fmt.Errorf("its account %q is for all hosts and cannot be locked: leave it out of the dump", a[0])
+			return fmt.Errorf("account %q is for all hosts and cannot be locked: leave it out of the dump", a[0])
 		}
 		name := quoted(a[0]) + "@" + quoted(a[1])
 		refused := a[0] == own || run(c, "ALTER USER "+name+" ACCOUNT LOCK") != nil // old releases have no lock

@@ -40,11 +40,11 @@ func (r *refusal) advice(lanes int) string {
 		return fmt.Sprintf("%s are more connections than it has left: use fewer lanes, or raise its max_connections",
 			unit.Plural(int64(lanes), "lane"))
 	case "1045", "1698", "28000", "28P01":
-		return "it does not let the user in: see user and password-file"
+		return "it rejects the user: check user and password-file"
 	case "1049", "3D000":
-		return "say database=NAME with the name that the log has: data that name no database are loaded under it"
+		return "set database=NAME to the name in the log: data that names no database is loaded into it"
 	case "1044", "42501":
-		return "let the user read the database that the log is of"
+		return "grant the user read access to the log's database"
 	case "1053", "57P01", "57P02", "57P03":
 		return "it was stopped during the replay"
 	case "1290", "1792", "1836", "25006":

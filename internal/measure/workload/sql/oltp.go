@@ -121,7 +121,7 @@ func newOLTP(p workload.Params) (workload.Trial, error) {
 		n, err = replay.Lanes(p["lanes"])
 	}
 	if err == nil && t.writes && !t.target.disposable {
-		err = fmt.Errorf("mix=%s changes the tables of the server at %s: say disposable=yes if it may", p["mix"],
+		err = fmt.Errorf("mix=%s changes the tables of the server at %s: set disposable=yes to allow it", p["mix"],
 			p["address"])
 	}
 	if err != nil {

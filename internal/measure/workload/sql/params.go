@@ -125,10 +125,10 @@ func newTarget(p workload.Params) (*target, error) {
 			"of a socket", t.Address)
 	}
 	if t.User == "" {
-		return nil, errors.New("address: give the user, too")
+		return nil, errors.New("address: also set user=NAME")
 	}
 	if t.tls != sql.TLSOff && t.Network == "unix" {
-		return nil, fmt.Errorf("tls=%s has no effect on a socket, which nobody can listen on", t.tls)
+		return nil, fmt.Errorf("tls=%s has no effect on a Unix socket, which is local: leave it out", t.tls)
 	}
 	if t.tls != sql.TLSVerify {
 		if err := without("without tls=verify", "tls-ca"); err != nil {

@@ -34,7 +34,7 @@ func TestRefusals(t *testing.T) {
 		}
 		refused("schema missing", "3 of 3 statements failed", nil,
 			written(t, server, "shop", "SELECT a FROM missing", []int64{0, 0, 0}))
-		refused("database missing", "say database=NAME", nil,
+		refused("database missing", "set database=NAME", nil,
 			written(t, server, "nowhere", "SELECT 1", []int64{0}))
 		more := map[string]string{"address": sql.Address(t, r.serving), "user": "tare-test", "settings": "", "root": "",
 			"database": "shop", "lanes": "14", "sessions": "kept", "pace": "original"}
@@ -46,7 +46,7 @@ func TestRefusals(t *testing.T) {
 		r.limit(t, 151)
 		many["password-file"] = password(t, "another secret")
 		if !r.postgres() { // a private PostgreSQL lets in whoever reaches its socket
-			refused("wrong password", "it does not let the user in", more, many)
+			refused("wrong password", "it rejects the user", more, many)
 		}
 		r.makeReadOnly(t, true)
 		defer r.makeReadOnly(t, false)

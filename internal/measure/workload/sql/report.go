@@ -39,6 +39,6 @@ func (r *replayTrial) reportServer(b *workload.Bench) {
 	}
 	if share := r.CPU.Seconds() / (r.CPU + did.cpu).Seconds(); did.cpu > 0 && share > clientBound {
 		b.Warn("sql-client-bound", fmt.Sprintf("the client took %.0f %% of the CPU time", 100*share),
-			"the figures are mostly those of the client: replay a log with statements that are more work")
+			"the figures mostly measure the client: replay a log with more expensive statements")
 	}
 }

@@ -103,11 +103,11 @@ func (t *target) start(ctx context.Context, b *workload.Bench, key string, c con
 		// It has a port only when its accounts are in order: those of a new server have no password, and those of a
 		// dump are not known.
 		if err := t.admit(ctx); err != nil {
-			return nil, fmt.Errorf("let other hosts in: %w", err)
+			return nil, fmt.Errorf("allow other hosts to connect: %w", err)
 		}
 		err, s = s.Stop(ctx), nil
 		if err != nil {
-			return nil, fmt.Errorf("let other hosts in: %w", err)
+			return nil, fmt.Errorf("allow other hosts to connect: %w", err)
 		}
 		o.Open = true
 		if s, err = dbserver.Start(ctx, o); err != nil {

@@ -119,7 +119,7 @@ func TestTLS(t *testing.T) {
 		for _, x := range []struct{ tls, authority, says string }{
 			{"require", "", ""}, {"verify", "ca", ""}, {"verify", "stranger", "certificate"},
 			{"verify", "", "certificate"},
-			{"off", "", map[bool]string{true: "statements failed", false: "does not let the user in"}[r.postgres()]},
+			{"off", "", map[bool]string{true: "statements failed", false: "rejects the user"}[r.postgres()]},
 		} {
 			files := maps.Clone(log)
 			files["password-file"] = password(t, "secret")

@@ -71,9 +71,9 @@ func (r *replayTrial) open(b *workload.Bench) error {
 	}
 	switch {
 	case m.Dialect != r.dialect:
-		return failed("the log is one of %s, and the server is %s", m.Dialect, r.target.product)
+		return failed("the log is from %s, but the server is %s", m.Dialect, r.target.product)
 	case m.Start == 0 && (r.Replay.Paced() || r.pinTime):
-		return failed("the log tells no times, so that they cannot be kept: use pace=flat, without pin-time")
+		return failed("the log has no times: use pace=flat, and leave out pin-time")
 	}
 	b.Check("trace", filepath.Base(path)) // its SHA-256
 	if data := b.Files["data"]; data != "" {

@@ -151,7 +151,7 @@ func (t *coldSiteTrial) find() error {
 		}
 	}
 	if len(t.files) == 0 {
-		return fmt.Errorf("files=%s: there is no file that has anything in it", files)
+		return fmt.Errorf("files=%s: all files there are empty, or there are none", files)
 	}
 	if _, on := fileio.Volume(t.files[0]); on == "tmpfs" || on == "ramfs" {
 		return uncold("%s keeps its files in the page cache, so they are never cold", on)
@@ -373,7 +373,7 @@ func (t *coldSiteTrial) prove(ctx context.Context) error {
 		return nil
 	}
 	if err := t.answers(t.prover, t.proof, 200, t.coldSite.proof, t.params.Duration("timeout")); err != nil {
-		return &record.Failure{Kind: "cache-state", Message: fmt.Sprintf("the server is not shown to be cold: %s: %v",
+		return &record.Failure{Kind: "cache-state", Message: fmt.Sprintf("the server may not be cold: %s: %v",
 			cmp.Or(t.params["proof-url"], "PHP's opcode cache"), err)}
 	}
 	return nil
@@ -403,7 +403,7 @@ func (t *coldSiteTrial) ask(ctx context.Context) error {
 		sum := sha256.Sum256(leaveOut(nil, body))
 		digest := hex.EncodeToString(sum[:16])
 		if t.digest != "" && digest != t.digest {
-			return fmt.Errorf("the page is another one than before, %s instead of %s: hide what differs each time "+
+			return fmt.Errorf("the page differs from the first one (%s; first: %s): hide what changes each time "+
 				"with mask=, or use verify=status", unit.Plural(x.body, "byte"), unit.Plural(t.length, "byte"))
 		}
 		t.digest, t.length = digest, x.body

@@ -281,7 +281,7 @@ func (r *recorded) fill(page []byte) (action string, body []byte, err error) {
 	}
 	for _, name := range r.tokens {
 		if !at.has(name) {
-			return "", nil, fmt.Errorf("the login page's form has no field %s, which is a token", name)
+			return "", nil, fmt.Errorf("the login page's form has no field %s, which a token line names", name)
 		}
 		for _, in := range at.inputs {
 			if in.name == name {

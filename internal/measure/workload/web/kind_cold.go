@@ -121,11 +121,11 @@ func newColdSite(p workload.Params) (*coldSite, error) {
 	case err != nil:
 		return nil, err
 	case p["restart"] == "" && p["clear"] == "":
-		return nil, errors.New("url: say how the server gets cold: restart=, clear= or both")
+		return nil, errors.New("url: set restart=, clear= or both, which make the server cold")
 	case p["stop"] != "" && p["restart"] == "":
-		return nil, errors.New("stop: say how the server starts again: restart=")
+		return nil, errors.New("stop: also set restart=, which starts the server again")
 	case to.path == p["ready"]:
-		return nil, errors.New("ready: it is the page itself, which would be warm then")
+		return nil, errors.New("ready: this is the measured page, which it would warm: name another")
 	case c.proof != nil && p["proof-url"] == "":
 		return nil, errors.New("proof-match: it has no effect without proof-url")
 	case c.ready != nil && p["ready"] == "":
@@ -161,12 +161,12 @@ func checkStack(p workload.Params) error {
 	what := p["restart"]
 	switch {
 	case what != "" && !slices.Contains(restarts, what):
-		return fmt.Errorf("restart=%s: of a stack, it is one of %s", what, strings.Join(restarts, ", "))
+		return fmt.Errorf("restart=%s: for a stack it is one of %s", what, strings.Join(restarts, ", "))
 	case p["clear"] != "" && p["clear"] != "site" && p["clear"] != clearAll:
-		return fmt.Errorf("clear=%s: of a stack, it is site: the site's own command empties its caches; or all: and "+
-			"PHP's opcode cache and APCu are emptied", p["clear"])
+		return fmt.Errorf("clear=%s: for a stack it is site (the site's own command empties its caches) or all (also "+
+			"empties PHP's opcode cache and APCu)", p["clear"])
 	case p["stop"] != "":
-		return errors.New("stop: a stack is restarted by restart=")
+		return errors.New("stop: leave it out; restart= also stops a stack")
 	case strings.HasPrefix(p["url"], "stack-varnish:") && p["cookie"] == "" && what != "varnish" && what != "all":
 		return errors.New("url: Varnish keeps its pages: use restart=varnish or restart=all, or stack: for the page " +
 			"behind it")

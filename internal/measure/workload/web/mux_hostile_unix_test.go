@@ -239,11 +239,11 @@ func TestBadHTTP2(t *testing.T) {
 		"too much room": {func(p *peer) {
 			p.WriteWindowUpdate(0, 1<<31-1)
 			p.WriteWindowUpdate(0, 1<<31-1)
-		}, nil, "more room than there may be"},
+		}, nil, "exceeds the largest flow-control window"},
 		"too much room in a stream": {func(p *peer) {
 			p.WriteWindowUpdate(p.id, 1<<31-1)
 			p.WriteWindowUpdate(p.id, 1<<31-1)
-		}, nil, "more room than there may be"},
+		}, nil, "exceeds the largest flow-control window"},
 		"no more room": {func(p *peer) { p.AllowIllegalWrites = true; p.WriteWindowUpdate(p.id, 0) }, nil,
 			"is not valid"},
 		"a window that there is not": {func(p *peer) {

@@ -581,7 +581,7 @@ func translate(lib http2.Library, scheme string, request []byte) (*http2.Request
 			authority = value
 		case "connection": // ours
 		case "keep-alive", "proxy-connection":
-			return nil, fmt.Errorf("header: HTTP/2 has no %s", name)
+			return nil, fmt.Errorf("header: %s is not allowed in HTTP/2; leave it out", name)
 		default:
 			header = append(header, http2.Field{Name: name, Value: value})
 		}

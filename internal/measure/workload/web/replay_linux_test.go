@@ -210,7 +210,7 @@ func TestReplay(t *testing.T) {
 func TestReplayOfWrongSite(t *testing.T) {
 	url, _ := pagesOn(t, nil)
 	_, err := replayed(t, url, traced(t, []asking{{"GET /a\n\n", 1, 0, 200}, {"GET /b\n\n", 1, 0, 200}}), nil)
-	if err == nil || !strings.Contains(err.Error(), "404 instead of 200: is this the site that the log is of?") {
+	if err == nil || !strings.Contains(err.Error(), "404 instead of 200: is the log from this site?") {
 		t.Errorf("%v", err)
 	}
 }

@@ -53,7 +53,7 @@ func (t *replayTrial) Setup(ctx context.Context, b *workload.Bench) error {
 	case m.Protocol != trace.HTTP:
 		return t.Replay.Failed("the trace is not one of an access log")
 	case m.Start == 0 && t.Replay.Paced():
-		return t.Replay.Failed("the log tells no times, so that they cannot be kept: use pace=flat")
+		return t.Replay.Failed("the log has no times, so its pace cannot be kept: use pace=flat")
 	}
 	b.Check("trace", filepath.Base(path)) // its SHA-256
 	if err := t.find(ctx, b); err != nil {

@@ -44,7 +44,7 @@ func (s *session) control(frame xhttp2.Frame, id uint32) error {
 func (s *session) replied() error {
 	const answer = headerSize + 8
 	if s.replies += answer; s.replies > maxReplies {
-		return errors.New("the server asks for answers, and does not read them")
+		return errors.New("the server keeps sending PING or SETTINGS frames, and does not read the answers")
 	}
 	return nil
 }
@@ -97,7 +97,7 @@ func (s *session) settings(f *xhttp2.SettingsFrame) error {
 func (s *session) widen(id uint32, more int64) error {
 	if id == 0 {
 		if s.room += more; s.room > maxStream {
-			return errors.New("the server makes more room than there may be")
+			return errors.New("the server's WINDOW_UPDATE exceeds the largest flow-control window")
 		}
 		s.uploads()
 		return nil
@@ -111,7 +111,7 @@ func (s *session) widen(id uint32, more int64) error {
 		}
 		t := &s.streams[place]
 		if t.room += more; t.room > maxStream {
-			return errors.New("the server makes more room than there may be")
+			return errors.New("the server's WINDOW_UPDATE exceeds the largest flow-control window")
 		}
 		s.upload(place)
 	}

@@ -44,7 +44,7 @@ func (r *Reader) detect() error {
 		found = r.guess(sample)
 	}
 	if found == "" {
-		return errors.New("this is no log that is known here; name its format, or give PostgreSQL's log_line_prefix")
+		return errors.New("the log's format is not recognised; name it, or give PostgreSQL's log_line_prefix")
 	}
 	return r.use(found, sample)
 }

@@ -176,7 +176,7 @@ func (s *scram) proof(challenge string) (string, error) {
 	}
 	iterations, err := strconv.Atoi(count)
 	if err != nil || iterations < 1 || iterations > maxIterations {
-		return "", fmt.Errorf("the server wants the password hashed %.20q times, and at most %d are done", count,
+		return "", fmt.Errorf("the server asks for %.20q SCRAM iterations, and at most %d are supported", count,
 			maxIterations)
 	}
 	salted, err := pbkdf2.Key(sha256.New, s.password, salt, iterations, sha256.Size)
