@@ -62,7 +62,8 @@ func (g *network) why() string {
 	case g.streams > 1:
 		return "iperf3 3.12 serves all streams from one thread at each end, tare has a thread for each"
 	case !g.veth && !g.udp:
-		return "over the loopback tare's receiver waits in the kernel for whole blocks, iperf3's reads whatever has come"
+		return "over the loopback tare's receiver waits in the kernel for whole blocks, iperf3's reads whatever has " +
+			"come"
 	}
 	return ""
 }

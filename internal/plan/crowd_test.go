@@ -31,8 +31,8 @@ func TestCrowds(t *testing.T) {
 		four + "workloads: [{kind: load, from: web+web2+c1+c2, url: 'http://x/'}]":    "web web",
 		four + "workloads: [{kind: load, from: c1, url: 'http://x/', targets: [c1]}]": "web,c1 web",
 		four + "workloads: [{kind: load, from: c1+c2, url: 'stack-varnish:@front'}]":  "web,web2 web",
-		four + "workloads: [{kind: load, from: c1, url: 'stack:/', targets: [web, c1]}]": "c1 cannot offer the load and " +
-			"serve",
+		four + "workloads: [{kind: load, from: c1, url: 'stack:/', targets: [web, c1]}]": "c1 cannot offer the load " +
+			"and serve",
 		four + "workloads: [{kind: base, from: c1+c2}]":                                    "web,web2 web",
 		four + "workloads: [{kind: base, from: c1+c2, address: '10.0.0.5:3306'}]":          "web web",
 		four + "workloads: [{kind: base, from: web+web2+c1+c2}]":                           "there with address=",

@@ -391,7 +391,8 @@ func TestSeveralSessions(t *testing.T) {
 		}
 	}
 	for src, want := range map[string]string{
-		"sessions: 3\nmost_sessions: 6\n": "plan.yaml:2:16: sessions already says how often environments are opened (3)",
+		"sessions: 3\nmost_sessions: 6\n": "plan.yaml:2:16: sessions already says how often environments are " +
+			"opened (3)",
 		"most_sessions: 7\n": "plan.yaml:1:16: 7 sessions would share 30 blocks: each needs 5; " +
 			"allow 35 blocks",
 		"most_sessions: 0\n": "plan.yaml:1:16: expected a whole number from 1 to 100",

@@ -267,7 +267,7 @@ workloads: [{kind: fs.randread, targets: [vm:9p]}, fs.randread:bs=8KiB]
 		t.Errorf("%v, bases %q", err, p.Bases(&p.Workloads[0]))
 	}
 	for text, bad := range map[string]string{
-		"no target \"vn\"":     strings.Replace(src, "against: vm}", "against: vn}", 1),
+		"no target \"vn\"":      strings.Replace(src, "against: vm}", "against: vn}", 1),
 		"leads to the baseline": strings.Replace(chain, "loose, against: vm}", "loose, against: vm:9p}", 1)} {
 		if _, err := Parse("p.yaml", []byte(bad), mountTables()); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%s: %v", text, err)

@@ -106,8 +106,8 @@ stdio_handler = "file"
 )
 
 func (d *Daemon) start() error {
-	// A copy of /etc stands for it. A file of it that is mounted over would come back as soon as another program replaces
-	// it outside, as useradd does with passwd.
+	// A copy of /etc stands for it. A file of it that is mounted over would come back as soon as another program
+	// replaces it outside, as useradd does with passwd.
 	etc := filepath.Join(d.Dir, "all")
 	if _, err := proc.Run(context.Background(), nil, "cp", "-a", "/etc", etc); err != nil {
 		return err

@@ -194,8 +194,8 @@ func TestSitesAreComparedAmongThemselves(t *testing.T) {
 		if !site && from == "" {
 			continue
 		}
-		// One client is beside the servers, in each of the sites. The other is on the host: it reaches environments, and
-		// what the way to them costs is measured from there.
+		// One client is beside the servers, in each of the sites. The other is on the host: it reaches environments,
+		// and what the way to them costs is measured from there.
 		targets, bases := 9, []string{"box-site", "vm-site", "docker-site"}
 		if from != "" {
 			targets, bases = 3, bases[:1]

@@ -50,7 +50,8 @@ func TestSettings(t *testing.T) {
 
 func TestVersions(t *testing.T) {
 	for v, says := range map[string]string{"7.2.22_Debianr168000": "", "6.1.38r153438": "", "10.0.0r1": "",
-		"6.0.24r139119": "too old", "4.3.1": "too old", "Kernel driver not loaded": "not a version", "": "not a version"} {
+		"6.0.24r139119": "too old", "4.3.1": "too old", "Kernel driver not loaded": "not a version",
+		"": "not a version"} {
 		if err := checkVersion(v); says == "" && err != nil || says != "" && (err == nil ||
 			!strings.Contains(err.Error(), says)) {
 			t.Errorf("%q: %v, want %q", v, err, says)
