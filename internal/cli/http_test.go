@@ -83,7 +83,7 @@ func TestHTTPInspect(t *testing.T) {
 		{"", []string{"--follow", "--request", "1", now}, exitUsage, []string{"--follow and --request"}},
 		{"", []string{"--follow", rotated, now}, exitUsage, []string{"takes one file"}},
 		{"", []string{"--until", "17:30", now}, exitUsage, []string{"no effect without --follow"}},
-		{"hello\n", []string{"-"}, exitFailed, []string{"its format is none"}},
+		{"hello\n", []string{"-"}, exitFailed, []string{"its format is not recognised"}},
 		{"", []string{now + "x"}, exitFailed, []string{"no such file"}},
 	} {
 		code, out, said := run(c.in, c.args...)

@@ -219,7 +219,7 @@ func TestKubernetesVolume(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(dir, WorkDir), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := k.bring(t.Context(), p, nil); err == nil || !strings.Contains(err.Error(), "is that where") {
+	if err := k.bring(t.Context(), p, nil); err == nil || !strings.Contains(err.Error(), "does at=DIR name") {
 		t.Errorf("without a result: %v", err)
 	}
 	place := filepath.Join(k.Volume.At, "tare-f", "part-1")
