@@ -60,6 +60,8 @@ func (l *lab) sshd() *sshd {
 				"AuthorizedKeysFile " + strconv.Quote(s.file("user_key.pub")), "StrictModes no",
 				"PasswordAuthentication no",
 				"KbdInteractiveAuthentication no", "UsePAM no", "PermitRootLogin yes", "UseDNS no",
+				// What the user's own shell runs at a login takes time, and may wait for a lock of another login's.
+				"SetEnv " + strconv.Quote("HOME="+s.file("")),
 			}, "\n") + "\n",
 		} {
 			l.file("ssh/"+name, text)

@@ -66,6 +66,8 @@ func startServer(t *testing.T, config ...string) *server {
 			"AuthorizedKeysFile " + strconv.Quote(s.file("authorized_keys")), "StrictModes no",
 			"PasswordAuthentication no",
 			"KbdInteractiveAuthentication no", "UsePAM no", "PermitRootLogin yes", "LogLevel INFO", "UseDNS no",
+			// What the user's own shell runs at a login takes time, and may wait for a lock of another login's.
+			"SetEnv " + strconv.Quote("HOME="+s.file("")),
 		}, config...), "\n")+"\n")
 		if s.run(t, sshd) {
 			return s
