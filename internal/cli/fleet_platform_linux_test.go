@@ -35,8 +35,9 @@ func TestFleetOfOtherPlatforms(t *testing.T) {
 		t.Fatal(err)
 	}
 	address := func(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
-	l.file("ssh/sshd_config", strings.ReplaceAll(string(config), address(s.port), address(other.port))+
-		fmt.Sprintf("SetEnv PATH=%s:/usr/bin:/bin\n", bin))
+	text := strings.ReplaceAll(string(config), address(s.port), address(other.port))
+	// Of several such lines sshd reads the first one only.
+	l.file("ssh/sshd_config", strings.Replace(text, "SetEnv ", "SetEnv PATH="+bin+":/usr/bin:/bin ", 1))
 	l.file("ssh/known_hosts", string(known)+strings.ReplaceAll(string(known), fmt.Sprintf("]:%d ", s.port),
 		fmt.Sprintf("]:%d ", other.port)))
 	if !other.run(program) {
