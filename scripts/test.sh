@@ -65,7 +65,7 @@ trap 'for p in "${fetching[@]}" "${building[@]}" "${reading[@]}" "${beside[@]}";
 # phase says what comes, and after how long.
 phase() { printf '== %s (after %d:%02d)\n' "$1" $((SECONDS / 60)) $((SECONDS % 60)); }
 
-# What Debian's release lacks is fetched while every platform is compiled: both daemons of virtiofs are tested; there is no
+# What Debian's release lacks is fetched while the sites are made: both daemons of virtiofs are tested; there is no
 # MySQL and no VirtualBox; the agent for Windows needs a newer Wine; other programs' tests have disk images and logs of
 # database servers; GitHub publishes what its API takes; ReFrame runs the test class of contrib; and no package has the
 # control plane of Kubernetes, which is built of Go modules, once. Where this fails, the tests that need it fail with the

@@ -30,9 +30,10 @@ func (v *vm) Forward(_ context.Context, port uint16) (at uint16, err error) {
 		if at, err = freePort(); err != nil {
 			return 0, err
 		}
-		// QEMU's protocol has no command for it but that for people, which answers with what went wrong.
+		// QEMU's protocol has no command for it but that for people, which answers with what went wrong. No network is
+		// named: there is one, and libvirt calls it otherwise.
 		said := ""
-		err = v.ask(fmt.Sprintf(`human-monitor-command {"command-line":"hostfwd_add net tcp:127.0.0.1:%d-%s:%d"}`, at,
+		err = v.ask(fmt.Sprintf(`human-monitor-command {"command-line":"hostfwd_add tcp:127.0.0.1:%d-%s:%d"}`, at,
 			guestabi.GuestAddress, port), answerTime, &said)
 		if err != nil {
 			return 0, err

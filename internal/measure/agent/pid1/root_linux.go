@@ -79,7 +79,7 @@ func furnish(root, scratch string) error {
 	}
 	for _, d := range dirs {
 		if err := os.MkdirAll(d, 0o755); err != nil {
-			return fmt.Errorf("prepare the root: %w", err)
+			return fmt.Errorf("furnish root: %w", err)
 		}
 		if err := bindInto(root, d); err != nil {
 			return err

@@ -168,7 +168,7 @@ func (s Site) Resolve(url string) (at netip.AddrPort, path string, err error) {
 func (s Site) Told(session string) string {
 	told := Site{"session": session}
 	for k, v := range s {
-		if k != "home" && k != "cookie" {
+		if k != "home" && k != "cookie" && k != "code" && k != "program" {
 			told[k] = v
 		}
 	}

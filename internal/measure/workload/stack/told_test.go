@@ -10,6 +10,7 @@ import (
 // TestToldAndReached has a site told to a client elsewhere, which reaches the front end that it asks for and no other.
 func TestToldAndReached(t *testing.T) {
 	at := Site{"home": "/srv/site", "cookie": "/srv/site/cookie", "host": "stack.test", "front": "/index.php",
+		"code": "/srv/site/code", "program": "/srv/site/stack.sh",
 		"apache": "127.0.0.1:18080", "nginx": "127.0.0.1:18081", "varnish": "127.0.0.1:18082"}
 	told := at.Told("session=1")
 	if strings.Contains(told, "/srv/site") || at.Elsewhere() {
