@@ -102,11 +102,12 @@ lint-changed: house
 	@files=$$(scripts/changed.sh "$(UPSTREAM)" '*.go' ':!tools') && echo "$$files" | xargs -r -n1 dirname | sort -u | sed 's|^|./|' | xargs -r $(GO) tool -modfile=tools/go.mod staticcheck
 	@files=$$(scripts/changed.sh "$(UPSTREAM)" web) && if [ -n "$$files" ]; then scripts/web.sh lint; fi
 
-# The inner loop: no VM, no browser, and of servers, disks and simulations what is quick. make vet was before; without
-# symbols and DWARF a test binary is linked in a third of the time.
+# The inner loop: no VM, no browser, and of servers, disks and simulations what is quick. What is named TestReal starts
+# servers beside tests that do not. make vet was before; without symbols and DWARF a test binary is linked in a third of
+# the time.
 REAL := internal/lab/(driver/(command|container|libvirt|local|namespace|qemu|serial|ssh|vagrant|virtualbox|vmware)|libvirttest|medium)|internal/cli|internal/sys/proc|internal/lab/deploy|workload/command|sys/sql/(mysql|postgres)|measure/(dbserver|netpeer|workload/(sql|web))|sys/iperf3|run/(capture|durability|supply)|^tare/bench|^tare/internal$$
 unit:
-	$(GO) test -short -vet=off -ldflags="-s -w" $$($(GO) list ./... | grep -Ev '$(REAL)')
+	$(GO) test -short -skip '^TestReal' -vet=off -ldflags="-s -w" $$($(GO) list ./... | grep -Ev '$(REAL)')
 
 deps:
 	scripts/deps.sh test

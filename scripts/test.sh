@@ -93,8 +93,8 @@ for stack in ${stacks[@]+"${stacks[@]}"}; do
 done
 set +m
 
-# What needs processors and disturbs nobody is done while tests wait, with no priority: lint, and that every platform
-# compiles. Both are told at the end.
+# What needs processors and disturbs nobody is done while tests wait, with no priority: lint, that every platform
+# compiles, and whether what is used has known faults. All is told at the end.
 read_only() {
 	env -u MAKEFLAGS make --no-print-directory lint tidy || return
 	for p in linux/arm64 darwin/arm64 windows/amd64 freebsd/amd64; do
@@ -103,6 +103,7 @@ read_only() {
 	for p in darwin/arm64 windows/amd64 freebsd/amd64; do
 		GOOS=${p%/*} GOARCH=${p#*/} $GO build -o /dev/null ./cmd/tare || return
 	done
+	scripts/vulnerable.sh
 }
 if [ $# -eq 0 ]; then
 	set -m
@@ -233,33 +234,51 @@ queue() {
 	done
 }
 
-# lane NAME FLAG... tests what is left in a queue, until nothing is.
+# lane QUEUE... tests what is left in each queue, until nothing is. A row of machines waits for the same row of another
+# queue, so that there are two at most.
 lane() {
-	local queue=$work/queue.$1 line failed=0
+	local name queue line failed=0
 	local TIMEFORMAT='== it took %1R s, and processors for %1U s in programs and %1S s in the kernel'
-	shift
-	while line=$(flock "$queue.lock" sh -c 'head -n 1 "$0" && sed -i 1d "$0"' "$queue") && [ -n "$line" ]; do
-		time run "${line%% *}" "${line#* }" -p 1 "$@" || failed=1
-		phase "${line%% *} has ended"
+	for name in "$@"; do
+		queue=$work/queue.$name
+		while line=$(flock "$queue.lock" sh -c 'head -n 1 "$0" && sed -i 1d "$0"' "$queue") && [ -n "$line" ]; do
+			time one "$name" "${line%% *}" "${line#* }" || failed=1
+			phase "${line%% *} has ended"
+		done
 	done
 	return $failed
 }
 
-# lanes NAME FLAG... runs three of them at a time: there are two cores, and what works in machines waits for half of its
+# one tests one line of a queue, and the queue named race under the race detector.
+one() (
+	flags=(-p 1)
+	if [ "$1" = race ]; then
+		export CGO_ENABLED=1
+		flags+=(-race -short)
+	fi
+	for row in hypervisors emulators; do
+		if [[ " ${!row//[[:space:]]/ } " == *" ${3%% *} "* ]]; then
+			exec 9>"$work/row.$row"
+			flock 9
+		fi
+	done
+	run "$2" "$3" "${flags[@]}" 9>&- # no server that a test starts keeps it
+)
+
+# lanes QUEUE... runs three of them at a time: there are two cores, and what works in machines waits for half of its
 # time. Four were not faster, and met more tests that a busy machine disturbs. It prints what the others say when all have
 # ended. A job of its own process group keeps its signals, which a shell without job control would have it ignore.
 lanes() {
 	local p
-	rm -f "$work"/said.*
 	set -m
 	for p in 1 2; do
 		lane "$@" >"$work/said.$p" 2>&1 &
 		beside+=($!)
 	done
 	set +m
-	lane "$@" || ended "$1"
+	lane "$@" || ended "a lane"
 	for p in "${beside[@]}"; do
-		wait "$p" || ended "$1"
+		wait "$p" || ended "a lane"
 	done
 	beside=()
 	cat "$work"/said.*
@@ -271,22 +290,21 @@ if [ $# -gt 0 ]; then
 	runs=("$work/given")
 	run given "$*" -p 1 || ended "the given packages"
 else
-	phase "tests"
+	# What the race detector looks at is judged last, as what is left out there ran before. It begins where no test is
+	# left to begin, while the longest are still at work.
+	phase "tests, and the race detector"
 	queue tests $($GO list ./...)
-	lanes tests
-
+	queues=(tests)
 	if [ "$($GO env GOOS)" = linux ] && command -v gcc >/dev/null; then
-		phase "race detector"
-		queue race $(goroutines) # judged last, as what is left out here ran before
-		CGO_ENABLED=1 lanes race -race -short
+		queue race $(goroutines)
+		queues+=(race)
 	fi
-	phase "known faults of what is used"
-	scripts/vulnerable.sh || besides+=(-failed "a known fault of what is used")
+	lanes "${queues[@]}"
 fi
 
 if [ ${#reading[@]} -gt 0 ]; then
-	phase "lint, and every platform compiles"
-	wait "${reading[0]}" || besides+=(-failed "lint, or a platform that does not compile")
+	phase "lint, every platform compiles, known faults of what is used"
+	wait "${reading[0]}" || besides+=(-failed "lint, a platform that does not compile, or a known fault of what is used")
 	reading=()
 	cat "$work/read_only"
 fi

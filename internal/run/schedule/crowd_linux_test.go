@@ -174,9 +174,9 @@ func (m *machines) counted(p *plan.Plan) (good []record.Trial) {
 	return good
 }
 
-// TestLoadFromThreeMachines loads a real nginx in one network from three others, at a rate that all of them offer
+// TestRealLoadFromThreeMachines loads a real nginx in one network from three others, at a rate that all of them offer
 // together.
-func TestLoadFromThreeMachines(t *testing.T) {
+func TestRealLoadFromThreeMachines(t *testing.T) {
 	names := []string{"web", "c1", "c2", "c3"}
 	m := newMachines(t, names...)
 	p := m.crowdPlan(t, "http.load", map[string]string{"rate": "240", "connections": "2"}, names...)
@@ -215,8 +215,8 @@ func TestLoadFromThreeMachines(t *testing.T) {
 	}
 }
 
-// TestStreamsFromTwoMachines sends to the peer in one network from two others, as fast as they can.
-func TestStreamsFromTwoMachines(t *testing.T) {
+// TestRealStreamsFromTwoMachines sends to the peer in one network from two others, as fast as they can.
+func TestRealStreamsFromTwoMachines(t *testing.T) {
 	names := []string{"web", "c1", "c2"}
 	m := newMachines(t, names...)
 	p := m.crowdPlan(t, "net.udp", map[string]string{"rate": "300"}, names...)
@@ -241,9 +241,9 @@ func TestStreamsFromTwoMachines(t *testing.T) {
 	}
 }
 
-// TestLoadHostDies kills one of the hosts in mid-trial: it is named, the trial does not count, nothing hangs and the
-// others end in order.
-func TestLoadHostDies(t *testing.T) {
+// TestRealLoadHostDies kills one of the hosts in mid-trial: it is named, the trial does not count, nothing hangs and
+// the others end in order.
+func TestRealLoadHostDies(t *testing.T) {
 	names := []string{"web", "c1", "c2"}
 	m := newMachines(t, names...)
 	p := m.crowdPlan(t, "http.load", map[string]string{"rate": "100"}, names...)

@@ -108,9 +108,9 @@ func (m *machines) replay(t *testing.T, p *plan.Plan, events func(Event)) []reco
 	return m.runWith(t, Config{Plan: p, Events: events, Files: files})
 }
 
-// TestReplayFromTwoMachines replays a log from two networks on the MariaDB that tare starts in a third, and from that
-// one alone. Both have the same evidence of equal work, and the server has counted each statement once.
-func TestReplayFromTwoMachines(t *testing.T) {
+// TestRealReplayFromTwoMachines replays a log from two networks on the MariaDB that tare starts in a third, and from
+// that one alone. Both have the same evidence of equal work, and the server has counted each statement once.
+func TestRealReplayFromTwoMachines(t *testing.T) {
 	needServer(t, "mariadbd")
 	names := []string{"base", "c1", "c2"}
 	m := newMachines(t, names...)
@@ -204,9 +204,9 @@ func (m *machines) userServer(t *testing.T, name string) (log string) {
 	return filepath.Join(dir, "base", "data", "all.log")
 }
 
-// TestReplayOnTheUsersServer replays a log at its pace on a server that was there before. By that server's own log,
+// TestRealReplayOnTheUsersServer replays a log at its pace on a server that was there before. By that server's own log,
 // each statement was sent once in each trial. Then a host dies in mid-replay: no session is left on the server.
-func TestReplayOnTheUsersServer(t *testing.T) {
+func TestRealReplayOnTheUsersServer(t *testing.T) {
 	needServer(t, "mariadbd")
 	names := []string{"base", "c1", "c2"}
 	m := newMachines(t, names...)
@@ -298,8 +298,8 @@ func (m *machines) noSessions(t *testing.T) {
 	}
 }
 
-// TestReplayFromTooMany has more hosts than sessions, and one that does not reach the server.
-func TestReplayFromTooMany(t *testing.T) {
+// TestRealReplayFromTooMany has more hosts than sessions, and one that does not reach the server.
+func TestRealReplayFromTooMany(t *testing.T) {
 	needServer(t, "mariadbd")
 	names := []string{"base", "c1", "c2"}
 	m := newMachines(t, names...)
@@ -326,8 +326,9 @@ func TestReplayFromTooMany(t *testing.T) {
 		"whole": "yes", "address": "192.0.2.1:3307", "user": "load_user", "password-file": password})
 }
 
-// TestWebReplayFromTwoMachines replays an access log from two networks on a server in a third, which counts requests.
-func TestWebReplayFromTwoMachines(t *testing.T) {
+// TestRealWebReplayFromTwoMachines replays an access log from two networks on a server in a third, which counts
+// requests.
+func TestRealWebReplayFromTwoMachines(t *testing.T) {
 	names := []string{"web", "c1", "c2"}
 	m := newMachines(t, names...)
 	var listener net.Listener
