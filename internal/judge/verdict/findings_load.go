@@ -349,15 +349,22 @@ func (e *finder) explanations(page *cellBuilder, networks []*cellBuilder) []expl
 	var all []explanation
 	var trip, stream *cellBuilder
 	asked, _ := e.Plan.Workload(page.Workload)
-	far := farEnd(asked)
+	far, size, took := farEnd(asked), pageSize(asked, page), pageTime(page)
 	for _, n := range networks {
 		w, _ := e.Plan.Workload(n.Workload)
 		if far == "" || n.Target != page.Target || n.Baseline != page.Baseline || !reaches(w, far) {
 			continue
 		}
 		if n.Verdict == record.Different {
-			all = append(all, explanation{[]string{n.Workload}, n.Baseline, n.Workload + " costs", n.Ratio.Center,
-				n.Low, n.High})
+			part := 0.0
+			switch w.Kind {
+			case "net.rr":
+				part = roundTrip(n, w)
+			case "net.stream":
+				part = moving(n, size)
+			}
+			x := explanation{[]string{n.Workload}, n.Baseline, n.Workload + " costs", n.Ratio.Center, n.Low, n.High}
+			all = append(all, x.within(n.Workload, part, took))
 		}
 		switch {
 		case w.Kind == "net.rr" && w.Params["connections"] == "1" && trip == nil:
@@ -366,13 +373,46 @@ func (e *finder) explanations(page *cellBuilder, networks []*cellBuilder) []expl
 			stream = n
 		}
 	}
-	if size := pageSize(asked, page); size > 0 && trip != nil && stream != nil {
-		if x, ok := way(trip, stream, size); ok {
+	if size > 0 && trip != nil && stream != nil {
+		if x, ok := way(trip, stream, size, took); ok {
 			all = slices.Insert(all, 0, x)
 		}
 	}
 	return all
 }
+
+// within is what a page costs of which the network takes part, in seconds of the baseline, if its rest costs what it
+// does there. Where one of the times is not known, or the page took hardly longer, the network is all of it. what names
+// the network's part.
+func (x explanation) within(what string, part, page float64) explanation {
+	if !(part > 0) || !(part < 0.95*page) {
+		return x
+	}
+	mixed := func(ratio float64) float64 { return 1 + part/page*(ratio-1) }
+	x.center, x.low, x.high = mixed(x.center), mixed(x.low), mixed(x.high)
+	x.text = fmt.Sprintf("%s, %.2g %% of its time in %s, would make it cost", what, 100*part/page, x.baseline)
+	return x
+}
+
+// pageTime is how long a client waits for a page in the baseline, in seconds; NaN where that is not known.
+func pageTime(page *cellBuilder) float64 {
+	var times []float64
+	for _, k := range page.baseline.keys {
+		if p50, ok := page.baseline.used[k].Metrics["p50_us"]; ok {
+			times = append(times, p50/1e6)
+		}
+	}
+	return medianOf(times)
+}
+
+// roundTrip is how long one takes in the baseline, in seconds: each connection makes one at a time.
+func roundTrip(c *cellBuilder, w *plan.Workload) float64 {
+	connections, _ := strconv.ParseFloat(w.Params["connections"], 64) // a plan that was resolved has a right one
+	return max(connections, 1) / c.BaselineCenter
+}
+
+// moving is how long so many bytes take in the baseline at a stream's rate, MiB/s, in seconds.
+func moving(c *cellBuilder, size float64) float64 { return size / (1 << 20) / c.BaselineCenter }
 
 // pageSize is how large a page is, in bytes: as its workload asks for it, or as it came in the baseline; 0 where no one
 // fetched it by a kind that says so.
@@ -396,18 +436,17 @@ func pageSize(w *plan.Workload, page *cellBuilder) float64 {
 
 // way is what the network makes of a page of so many bytes: one round trip, of which there are so many in a second, and
 // the bytes at the rate of a stream, MiB/s. Each weighs in the ratio as it does in the baseline's time.
-func way(trip, stream *cellBuilder, size float64) (x explanation, ok bool) {
-	wait, move := 1/trip.BaselineCenter, size/(1<<20)/stream.BaselineCenter
+// took is how long the page takes there, in seconds.
+func way(trip, stream *cellBuilder, size, took float64) (x explanation, ok bool) {
+	wait, move := 1/trip.BaselineCenter, moving(stream, size)
 	a := wait / (wait + move) * trip.Ratio.Center
 	b := move / (wait + move) * stream.Ratio.Center
 	center := a + b
 	half := math.Hypot(a/center*math.Log(trip.High/trip.Low)/2, b/center*math.Log(stream.High/stream.Low)/2)
-	x = explanation{
-		[]string{trip.Workload, stream.Workload}, trip.Baseline,
-		fmt.Sprintf("a round trip (%s) and the page's bytes at the rate of %s cost", trip.Workload, stream.Workload),
-		center, center * math.Exp(-half), center * math.Exp(half),
-	}
-	return x, center > 0 && !math.IsInf(center, 0) && !math.IsNaN(half)
+	what := fmt.Sprintf("a round trip (%s) and the page's bytes at the rate of %s", trip.Workload, stream.Workload)
+	x = explanation{[]string{trip.Workload, stream.Workload}, trip.Baseline, what + " cost", center,
+		center * math.Exp(-half), center * math.Exp(half)}
+	return x.within(what, wait+move, took), center > 0 && !math.IsInf(center, 0) && !math.IsNaN(half)
 }
 
 // agree compares the ratio of a page with that of the network: what is left of the first when the second is taken off,

@@ -108,7 +108,7 @@ func Rules() []Rule {
 			Needs: "trials with the record of what each host did", find: offeredFindings},
 		{Code: "network-explains-web", Severity: Info,
 			Doc: "the cost of a web page is the cost of the network it comes over: of a round trip and the page's " +
-				"bytes, or of a network workload",
+				"bytes, or of a network workload, for the part of the page's time that this is in the baseline",
 			Needs: "a network workload and a web workload with the same other end, both decided: http.fetch with " +
 				"net.rr and net.stream direction=down, a page of the environment's own server that is loaded from " +
 				"elsewhere with both from the same place (from=), or a page and an iperf3 of another machine. A page " +
