@@ -96,6 +96,7 @@ func verdictSign(v record.Verdict, ratio float64) sign {
 type shown struct {
 	sign     sign
 	noSign   bool // a summary has no verdict
+	unasked  bool // the target has no cell of this workload
 	ratio    string
 	interval string
 	flags    string
@@ -105,7 +106,7 @@ type shown struct {
 
 // show makes the entry for a cell. With narrow the interval is given as plus or minus its half-width.
 func (t *terminal) show(c *verdict.Cell, narrow bool) shown {
-	s := shown{sign: signOf(c)}
+	s := shown{sign: signOf(c), unasked: c == nil}
 	t.usedSign[s.sign] = true
 	if s.sign == notRun {
 		return s

@@ -247,10 +247,12 @@ func (t *terminal) grid(rows []tableRow, gap string, group [2]int, bar int) (lin
 	return lines, wide
 }
 
-// stacked gives each candidate a line of its own below the workload.
+// stacked gives each candidate that a workload was asked of a line of its own below it. Among many targets, most of the
+// lines would else say that there is nothing to say.
 func (t *terminal) stacked(rows []tableRow) {
 	var p parts
 	name := 0
+	t.usedSign[notRun] = false
 	for _, r := range rows {
 		for i, s := range r.entries {
 			p.fit(s)
@@ -275,6 +277,11 @@ func (t *terminal) stacked(rows []tableRow) {
 			if s.noSign && s.ratio == "" {
 				continue
 			}
+			if s.unasked {
+				t.unlisted = true
+				continue
+			}
+			t.usedSign[notRun] = t.usedSign[notRun] || !s.noSign && s.sign == notRun
 			t.line("%s  %s  %s", indent, padRight(clean(t.Columns[i].Name()), name), t.entry(s, p))
 		}
 	}

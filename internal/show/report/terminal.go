@@ -22,6 +22,7 @@ type terminal struct {
 	axis       *logAxis // of the bars; nil where there are none
 	usedSign   [signs]bool
 	usedMark   [marks]bool
+	unlisted   bool               // a workload does not list the targets that it was not asked of
 	margin     float64            // the largest margin behind a "same"
 	pointed    map[[2]string]bool // target and workload that a finding speaks of
 	durable    map[string]*record.Durability
@@ -194,6 +195,9 @@ func (t *terminal) legendItems() []string {
 	}
 	if t.narrow {
 		items = append(items, "± half the interval")
+	}
+	if t.unlisted {
+		items = append(items, "not listed: not asked of that target")
 	}
 	if t.axis != nil {
 		items = append(items, fmt.Sprintf("%s bars from %s to %s on a log axis, %s is 1", t.drawing().center,
