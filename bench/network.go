@@ -64,6 +64,9 @@ func (g *network) why() string {
 	case !g.veth && !g.udp:
 		return "over the loopback tare's receiver waits in the kernel for whole blocks, iperf3's reads whatever has " +
 			"come"
+	case g.veth && !g.udp:
+		return "iperf3's receiver asks the kernel twice whether something has come and reads until nothing is left, " +
+			"tare's asks once: meanwhile more arrives, and fewer acknowledgements go back; see Reading it"
 	}
 	return ""
 }
