@@ -71,7 +71,8 @@ func TestPageOfASiteExplainedByItsWay(t *testing.T) {
 			}
 			return 2000
 		}
-		s := two(trip, stream, page).figures(figures).trials(func(t *record.Trial) { t.Metrics["p50_us"] = test.micros })
+		took := func(t *record.Trial) { t.Metrics["p50_us"] = test.micros }
+		s := two(trip, stream, page).figures(figures).trials(took)
 		s = s.costs(map[string]float64{trip.Label + " vm": 2, stream.Label + " vm": 4, page.Label + " vm": test.cost})
 		f := finding(s.evaluate(), "network-explains-web")
 		if (f != nil) != (test.says != "") || f != nil && !strings.Contains(f.Text, test.says) {
