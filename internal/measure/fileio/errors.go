@@ -38,7 +38,8 @@ func Explain(op, path string, err error) error {
 		return fmt.Errorf("%s %s: %w: %s has %s free; use a smaller size or another work directory", op, path, err, on,
 			freeText(v.Free))
 	case errors.Is(err, syscall.EROFS):
-		return fmt.Errorf("%s %s: %w: use a writable work directory", op, path, err)
+		return fmt.Errorf("%s %s: %w: use a writable work directory; if it was writable, its disk failed", op, path,
+			err)
 	case errors.Is(err, os.ErrPermission):
 		return fmt.Errorf("%s %s: %w: use a work directory that the agent's user can write", op, path, err)
 	}
