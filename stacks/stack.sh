@@ -199,6 +199,7 @@ start_apache() {
 		listeners "$port_apache" | sed 's/^/Listen /'
 		php_settings 'php_admin_value ' ' '
 	} >"$home/etc/apache.conf"
+	rm -f "$home/run/apache.pid" # one that was killed left it, and its number may be another process's by now
 	spawn apache apache2 -D FOREGROUND -f "$home/etc/apache.conf"
 	await apache listens "$port_apache"
 }
