@@ -399,6 +399,7 @@ func TestRealRows(t *testing.T) {
 	for _, row := range []string{
 		"fio-buffered", "fio-direct", "grid-psync-direct-randread-64k", "grid-io_uring-buffered-seqwrite-1m",
 		"pread-loop", "pread-in-fio", "sysbench-cpu-2", "mbw-2.0-mcblock", "mbw-packaged-memcpy", "net-down-4",
+		"iperf-net-down-1", "iperf-veth-udp",
 		"hyperfine", "agent-idle", "web-2", "load-32", "load-new",
 		"load-tls", "load-rate", "load-10000", "sql-inspect", "sql-upgrade-point", "sql-checksum-mariadb",
 	} {

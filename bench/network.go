@@ -22,16 +22,21 @@ import (
 
 // networkRows compare net.stream and net.udp with iperf3: the same number of bytes or datagrams of the same size, over
 // this machine's loopback or a pair of virtual cards between two networks. All rates are those at which the receiver
-// got them.
+// got them. tare's other end is the run's peer, as it is in a run, and in rows of their own the same server of iperf3
+// that the client of iperf3 has.
 func networkRows() []row {
 	var rows []row
 	add := func(name, what string, g network, unit string) {
 		g.udp = unit != "MiB/s"
+		if g.same {
+			name, what = "iperf-"+name, what+"; both clients at the same server, iperf3 -s"
+		}
 		rows = append(rows, row{name: name, what: what, peer: "iperf3", programs: []string{"iperf3"},
 			figures: []figure{{unit: unit, goal: 1, agrees: true, why: g.why()}},
 			open:    func(ctx context.Context, b *bench) (*contest, error) { return openNetwork(ctx, b, g) }})
 	}
-	for _, veth := range []bool{false, true} {
+	for n := range 4 {
+		veth, same := n%2 == 1, n/2 == 1
 		prefix, over := "net-", "the loopback"
 		if veth {
 			prefix, over = "veth-", "a pair of virtual cards"
@@ -40,11 +45,11 @@ func networkRows() []row {
 			for _, streams := range []int{1, 4} {
 				add(fmt.Sprintf("%s%s-%d", prefix, direction, streams), fmt.Sprintf("TCP over %s, %d stream(s), %s, "+
 					"blocks of 128 KiB", over, streams, direction),
-					network{veth: veth, direction: direction, streams: streams}, "MiB/s")
+					network{veth: veth, same: same, direction: direction, streams: streams}, "MiB/s")
 			}
 		}
 		add(prefix+"udp", "UDP over "+over+", datagrams of 64 bytes, as fast as the sender can: those that arrive",
-			network{veth: veth, direction: "up", streams: 1}, "datagrams/s")
+			network{veth: veth, same: same, direction: "up", streams: 1}, "datagrams/s")
 	}
 	return rows
 }
@@ -52,6 +57,7 @@ func networkRows() []row {
 // network is a row's part of the network.
 type network struct {
 	veth, udp bool
+	same      bool // tare's client is at the server of iperf3, too
 	direction string
 	streams   int
 }
@@ -125,25 +131,31 @@ func openNetwork(ctx context.Context, b *bench, g network) (_ *contest, err erro
 			"argv": strings.Join(here, " ")}}
 		place = pair.place(1)
 	}
-	peer := deploy.NewPeer(agents)
-	end = append(end, peer.Close)
-	port, token, err := peer.At(ctx, place)
-	if err != nil {
-		return nil, err
-	}
-	kind, params, metric := g.params()
-	w, err := b.weighIn(ctx, where, kind, params, func(j *wire.Job) {
-		j.Peer = &wire.Peer{Address: netip.AddrPortFrom(place.Address, uint16(port)).String(), Token: token}
-	})
-	if err != nil {
-		return nil, err
-	}
-	end = append(end, w.close)
 	server, at, err := iperfServer(ctx, place.Address.String(), there...)
 	if err != nil {
 		return nil, err
 	}
 	end = append(end, server.Close)
+	kind, params, metric := g.params()
+	with := func(*wire.Job) {}
+	if g.same {
+		params["server"] = net.JoinHostPort(place.Address.String(), at)
+	} else {
+		peer := deploy.NewPeer(agents)
+		end = append(end, peer.Close)
+		port, token, err := peer.At(ctx, place)
+		if err != nil {
+			return nil, err
+		}
+		with = func(j *wire.Job) {
+			j.Peer = &wire.Peer{Address: netip.AddrPortFrom(place.Address, uint16(port)).String(), Token: token}
+		}
+	}
+	w, err := b.weighIn(ctx, where, kind, params, with)
+	if err != nil {
+		return nil, err
+	}
+	end = append(end, w.close)
 	argv := g.client(place.Address.String(), at, w.work)
 	unit := "MiB"
 	if g.udp {
