@@ -140,7 +140,7 @@ type timekeeper struct {
 	base  time.Time
 	now   int64             // the last reading of the clock
 	begun int64             // when the session should have begun
-	late  int64             // how much later it has
+	late  int64             // how much of that it has not caught up
 	lags  *histogram.Shared // of all lanes
 	sums  [blames]int64     // of lags in ns, by reason
 	quit  func() bool       // the trial is to stop
@@ -188,17 +188,18 @@ func (k *timekeeper) session(due int64, scheduled bool) bool {
 	return ok
 }
 
-// event waits for an event within a session.
+// event waits for an event within a session. Of what it is late, the session brings along what its last event was late
+// because no lane was free; the rest came since.
 func (k *timekeeper) event(due int64) bool {
-	why := ofClient
-	switch {
-	case k.now-k.late > due:
-		why = ofServer
-	case k.now > due:
-		why = ofLanes // had the session begun in time, this would, too
-	}
+	waits := k.now <= due
 	lag, ok := k.await(due)
-	k.sums[why] += lag
+	k.late = min(k.late, lag)
+	if waits {
+		k.sums[ofClient] += lag
+		return ok
+	}
+	k.sums[ofLanes] += k.late
+	k.sums[ofServer] += lag - k.late
 	return ok
 }
 

@@ -200,11 +200,23 @@ func TestBlame(t *testing.T) {
 	} {
 		k := timekeeper{base: time.Now().Add(-time.Hour), now: c.now, late: c.late, lags: &histogram.Shared{},
 			quit: func() bool { return false }}
-		if !k.event(c.due) || k.sums[c.want] == 0 {
+		if !k.event(c.due) || k.sums[c.want] == 0 || k.sums[ofLanes] != c.late {
 			t.Errorf("%s: %v", name, k.sums)
 		}
 	}
-	k := timekeeper{base: time.Now(), lags: &histogram.Shared{}, quit: func() bool { return false }}
+	// A server that takes a moment to connect is not to blame for the hour that the session waited for a lane. What a
+	// session has caught up is not counted again.
+	k := timekeeper{base: time.Now().Add(-time.Hour - time.Second), lags: &histogram.Shared{},
+		quit: func() bool { return false }, late: int64(time.Hour)}
+	if k.clock(); !k.event(0) || k.sums[ofLanes] != int64(time.Hour) || k.sums[ofServer] < int64(time.Second) ||
+		k.sums[ofServer] > int64(time.Hour) {
+		t.Errorf("%v", k.sums)
+	}
+	if k.clock(); !k.event(k.now-2) || k.late < 2 || k.late > int64(time.Hour)/2 ||
+		k.sums[ofLanes] != int64(time.Hour)+k.late {
+		t.Errorf("%v, %d", k.sums, k.late)
+	}
+	k = timekeeper{base: time.Now(), lags: &histogram.Shared{}, quit: func() bool { return false }}
 	if !k.session(int64(time.Millisecond), true) || k.sums[ofServer]+k.sums[ofLanes] != 0 || k.now < k.begun ||
 		k.sums[ofClient] != k.late {
 		t.Errorf("%+v", k.sums)
