@@ -86,7 +86,7 @@ func (t *target) did(b *workload.Bench, before counters, c client, others []clie
 
 // countAnew reads the counters on a connection of its own.
 func (t *target) countAnew(others []client) (counters, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	beside := *t
 	beside.untold = false // it belongs to no lane

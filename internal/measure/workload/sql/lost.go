@@ -71,9 +71,9 @@ func (r *replayTrial) explain(ctx context.Context, err error) error {
 }
 
 // After a connection was lost, a server may take patience to answer, and recovery to become ready if it says that it is
-// about to.
+// about to. MySQL listens only when it is ready, which takes it more than 5 s on a busy machine.
 const (
-	patience = 5 * time.Second
+	patience = 20 * time.Second
 	recovery = time.Minute
 )
 
