@@ -128,7 +128,7 @@ func TestStagesInOrder(t *testing.T) {
 
 // TestSetupRunsOnce takes two trials through their lives in one environment, and one in another.
 func TestSetupRunsOnce(t *testing.T) {
-	given := map[string]string{"setup": "echo S >>log; echo exit 0 >made", "prepare": "echo P >>log",
+	given := map[string]string{"setup": "echo S >>log; echo sleep 0.01 >made", "prepare": "echo P >>log",
 		"command": ". ./made"}
 	dir := t.TempDir()
 	for range 2 {
