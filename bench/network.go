@@ -65,6 +65,10 @@ type network struct {
 // why tells what is known to keep the medians apart.
 func (g *network) why() string {
 	switch {
+	case g.streams > 1 && g.same:
+		return "iperf3 3.12 serves all streams from one thread, tare's client has a thread for each"
+	case g.same && g.direction == "up": // the receiver is the same
+		return ""
 	case g.streams > 1:
 		return "iperf3 3.12 serves all streams from one thread at each end, tare has a thread for each"
 	case !g.veth && !g.udp:

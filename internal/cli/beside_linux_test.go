@@ -79,17 +79,16 @@ func (l *lab) waited(name, target string) float64 {
 	return shares[len(shares)/2]
 }
 
-// A neighbour on the same processor makes its victim wait for it, on this host and in a container, and the same work in
-// the same blocks without it is what that is compared with. A victim that had the processor to itself when it was alone
-// is slower; on a busy machine, where one trial of 30 ms takes 40 ms and the next one 2 s, with or without a neighbour,
-// a ratio of ten blocks may not show it.
+// A neighbour on the same processor makes its victim wait for it and slower, on this host and in a container, and the
+// same work in the same blocks without it is what that is compared with. Eight threads are seen beside whatever else
+// the machine does, in trials long enough: on a busy machine one of 30 ms took 40 ms and the next one 2 s.
 func TestNeighbourOnTheSameProcessor(t *testing.T) {
 	l := newLab(t)
 	needRoot(t)
 	need(t, "taskset")
 	cpu := firstProcessor(t)
 	l.file("plan.yaml", fmt.Sprintf(`seed: 7
-trial: 30ms
+trial: 200ms
 blocks: 10
 environments:
   host: local?cpus=%[1]d
@@ -118,12 +117,8 @@ workloads: [cpu.prime]
 			t.Errorf("%s waited for the processor in %.2f of its time beside it, and in %.2f alone", victim, beside,
 				alone)
 		}
-		if n.Ratio < 1.15 && (alone < 0.1 || beside < 0) {
-			t.Errorf("%s is not slower beside it, and waited for the processor in %.2f of its time alone: %+v", victim,
-				alone, n)
-		}
-		if n.Alone <= 0 || n.Beside <= 0 || n.Ratio <= 0 || n.Covered < 0.5 || n.Covered > 1 {
-			t.Errorf("%s beside it: %+v", victim, n)
+		if n.Ratio < 1.15 || n.Alone <= 0 || n.Beside <= 0 || n.Covered < 0.5 || n.Covered > 1 {
+			t.Errorf("%s is not slower beside it: %+v", victim, n)
 		}
 		trials := l.trialsOf("out", n.Target)
 		for _, tr := range trials {
