@@ -42,14 +42,15 @@ func (a *server) attend(done <-chan struct{}, cancel context.CancelFunc, busy st
 }
 
 // reach calls use with the agent's workdir below root, which is made on first use. It runs in its own goroutine,
-// because a call to a file system whose server is dead may never return. When ctx ends, or the controller cancels, err
-// is set and use may go on; a workdir that is made too late is removed again. gone is set when the controller is gone.
-func reach[T any](a *server, ctx context.Context, root, busy string, use func(*workdir) T) (got T, err, gone error) {
+// because a call to a file system whose server is dead may never return. What it returns is called if it was in time.
+// When ctx ends, or the controller cancels, err is set and use may go on; a workdir that is made too late is removed
+// again. gone is set when the controller is gone.
+func (a *server) reach(ctx context.Context, root, busy string, use func(*workdir) (told func())) (err, gone error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type reached struct {
-		wd  *workdir
-		got T
+		wd   *workdir
+		told func()
 	}
 	wd, dir := a.workdirs[root], root
 	if root == "" {
@@ -68,7 +69,8 @@ func reach[T any](a *server, ctx context.Context, root, busy string, use func(*w
 		defer close(done)
 		select {
 		case r := <-back:
-			wd, got = r.wd, r.got
+			wd = r.wd
+			r.told()
 		case <-ctx.Done():
 			err = errSilent
 			if wd == nil {
@@ -77,10 +79,10 @@ func reach[T any](a *server, ctx context.Context, root, busy string, use func(*w
 		}
 	}()
 	if gone := a.attend(done, cancel, busy); gone != nil {
-		return got, err, gone
+		return err, gone
 	}
 	if err == nil {
 		a.workdirs[root] = wd
 	}
-	return got, err, nil
+	return err, nil
 }

@@ -28,21 +28,19 @@ func (a *server) file(ctx context.Context, f wire.Frame) error {
 	if err != nil {
 		return a.refuse(f, "refused", err.Error())
 	}
-	type kept struct {
-		have int64
-		err  error
-	}
-	k, err, gone := reach(a, ctx, "", "a file is being received", func(wd *workdir) (k kept) {
-		k.have, k.err = wd.keep(&p)
-		return k
+	var have int64
+	var failed error
+	err, gone := a.reach(ctx, "", "a file is being received", func(wd *workdir) (told func()) {
+		n, err := wd.keep(&p)
+		return func() { have, failed = n, err }
 	})
 	if gone != nil {
 		return gone
 	}
-	if err = errors.Join(k.err, err); err != nil {
+	if err = errors.Join(failed, err); err != nil {
 		return a.refuse(f, "file", err.Error())
 	}
-	return a.out.JSON(wire.TypeFile, f.Trial, wire.FileHeld{Have: k.have})
+	return a.out.JSON(wire.TypeFile, f.Trial, wire.FileHeld{Have: have})
 }
 
 // keep appends a piece to its file and returns how many bytes of it there are. A piece that does not follow on is left

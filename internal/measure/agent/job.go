@@ -87,18 +87,15 @@ func (a *server) work(ctx context.Context, f wire.Frame) error {
 
 // cell returns a cell's directory below a root. It may take as long as the controller allows.
 func (a *server) cell(ctx context.Context, root, name string) (dir string, err, gone error) {
-	type made struct {
-		dir string
-		err error
-	}
-	m, err, gone := reach(a, ctx, root, "a trial is being prepared", func(r *workdir) (m made) {
-		m.dir, m.err = r.cell(name)
-		return m
+	var failed error
+	err, gone = a.reach(ctx, root, "a trial is being prepared", func(r *workdir) (told func()) {
+		made, err := r.cell(name)
+		return func() { dir, failed = made, err }
 	})
 	if err == nil {
-		err = m.err
+		err = failed
 	}
-	return m.dir, err, gone
+	return dir, err, gone
 }
 
 // answer is the answer to a job.

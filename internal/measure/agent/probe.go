@@ -37,7 +37,9 @@ func (a *server) probe(ctx context.Context, f wire.Frame) error {
 	var wd *workdir
 	if r.Op == fileops.Begin {
 		var gone error
-		wd, err, gone = reach(a, ctx, r.Root, "files are being tested", func(wd *workdir) *workdir { return wd })
+		err, gone = a.reach(ctx, r.Root, "files are being tested", func(there *workdir) (told func()) {
+			return func() { wd = there }
+		})
 		switch {
 		case gone != nil:
 			return gone

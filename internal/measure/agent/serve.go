@@ -245,23 +245,24 @@ func (a *server) facts(ctx context.Context, f wire.Frame) error {
 	// Collect keeps its deadline unless a file system hangs; the agent does not wait longer.
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	fs, err, gone := reach(a, ctx, of.Root, "facts are being collected", func(wd *workdir) record.Facts {
+	var fs record.Facts
+	err, gone := a.reach(ctx, of.Root, "facts are being collected", func(wd *workdir) (told func()) {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
-		fs := sysinfo.Collect(ctx, wd.base)
+		found := sysinfo.Collect(ctx, wd.base)
 		if a.Root != "" {
-			fs.Distro = distro(a.Root)
+			found.Distro = distro(a.Root)
 		}
 		if wd.err != nil {
-			if fs.Extra == nil {
-				fs.Extra = map[string]string{}
+			if found.Extra == nil {
+				found.Extra = map[string]string{}
 			}
-			fs.Extra["work_dir.error"] = wd.err.Error()
+			found.Extra["work_dir.error"] = wd.err.Error()
 			if readOnly(wd.err) {
-				fs.Extra["work_dir.read_only"] = "true"
+				found.Extra["work_dir.read_only"] = "true"
 			}
 		}
-		return fs
+		return func() { fs = found }
 	})
 	switch {
 	case gone != nil:
@@ -281,8 +282,11 @@ func (a *server) release(ctx context.Context, f wire.Frame) error {
 		if a.workdirs[root] == nil {
 			continue
 		}
-		failed, err, gone := reach(a, ctx, root, "files are being removed",
-			func(wd *workdir) error { return wd.release(ctx, r.Cell) })
+		var failed error
+		err, gone := a.reach(ctx, root, "files are being removed", func(wd *workdir) (told func()) {
+			err := wd.release(ctx, r.Cell)
+			return func() { failed = err }
+		})
 		if gone != nil {
 			return gone
 		}

@@ -89,11 +89,14 @@ func codeLengths(counts []int) (lengths [maxSymbols]uint8) {
 // one the merged nodes, which are created in order of weight.
 func huffmanLengths(weights []int, lengths *[maxSymbols]uint8) (longest int) {
 	n := len(weights)
-	leaf := make([]int, n)
-	for s := range leaf {
-		leaf[s] = s
+	leaf, sorted := make([]int, n), make([]int64, n)
+	for s := range sorted {
+		sorted[s] = int64(weights[s])<<16 | int64(s) // equal weights in order of symbols
 	}
-	slices.SortStableFunc(leaf, func(a, b int) int { return weights[a] - weights[b] })
+	slices.Sort(sorted)
+	for i, s := range sorted {
+		leaf[i] = int(s & 0xffff)
+	}
 	weight, parent := make([]int, 2*n), make([]int, 2*n)
 	copy(weight, weights)
 	i, j, end := 0, n, n

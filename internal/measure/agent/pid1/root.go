@@ -3,6 +3,7 @@ package pid1
 import (
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 )
 
@@ -14,10 +15,18 @@ func partitions(disk string, entries []string) []string {
 		return number == name || strings.Trim(strings.TrimPrefix(number, "p"), "0123456789") != "" ||
 			strings.Trim(number, "p") == ""
 	})
-	slices.Sort(parts)
-	slices.SortStableFunc(parts, func(a, b string) int { return len(a) - len(b) }) // which the agent has anyway
+	sort.Sort(byLength(parts)) // slices.SortFunc would add 4 KB to the agent
 	return parts
 }
+
+// byLength sorts names by length, and those of the same length by letters.
+type byLength []string
+
+func (b byLength) Len() int { return len(b) }
+func (b byLength) Less(i, j int) bool {
+	return len(b[i]) < len(b[j]) || len(b[i]) == len(b[j]) && b[i] < b[j]
+}
+func (b byLength) Swap(i, j int) { b[i], b[j] = b[j], b[i] }
 
 // shared are the folders that a worker in a root image shares with the agent, which stays outside: the kernel's file
 // systems, and the work directories. A folder below one of them has the same path for both.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path"
-	"slices"
 	"strings"
 )
 
@@ -79,7 +78,15 @@ func newTree(modules int, seed uint64) *tree {
 		t.roots = append(t.roots, at)
 		t.addModule(at, g)
 	}
-	slices.SortStableFunc(t.above, func(a, b string) int { return strings.Count(a, "/") - strings.Count(b, "/") })
+	above := t.above
+	t.above = make([]string, 0, len(above))
+	for depth := 0; len(t.above) < len(above); depth++ {
+		for _, d := range above {
+			if strings.Count(d, "/") == depth {
+				t.above = append(t.above, d)
+			}
+		}
+	}
 	return t
 }
 

@@ -1,11 +1,11 @@
 package replay
 
 import (
-	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 
 	"tare/internal/record"
 	"tare/internal/sys/histogram"
@@ -23,6 +23,20 @@ type grouping struct {
 	rest    bool     // there are statements of other
 }
 
+// byExecutions sorts fingerprints: the most executions first, of as many the one with the lowest ID.
+type byExecutions struct {
+	members    []int
+	executions []int64
+	kinds      []trace.Fingerprint
+}
+
+func (s *byExecutions) Len() int      { return len(s.members) }
+func (s *byExecutions) Swap(i, j int) { s.members[i], s.members[j] = s.members[j], s.members[i] }
+func (s *byExecutions) Less(i, j int) bool {
+	a, b := s.members[i], s.members[j]
+	return s.executions[a] > s.executions[b] || s.executions[a] == s.executions[b] && s.kinds[a].ID < s.kinds[b].ID
+}
+
 // group gives the fingerprints with the most executions a group each; executions has their number by fingerprint.
 func group(kinds []trace.Fingerprint, executions []int64) *grouping {
 	g := &grouping{of: make([]uint16, len(kinds))}
@@ -36,10 +50,7 @@ func group(kinds []trace.Fingerprint, executions []int64) *grouping {
 			g.members = append(g.members, i)
 		}
 	}
-	// The agent sorts ints in this way elsewhere: each other way would make it larger.
-	slices.SortStableFunc(g.members, func(a, b int) int {
-		return cmp.Or(cmp.Compare(executions[b], executions[a]), cmp.Compare(kinds[a].ID, kinds[b].ID))
-	})
+	sort.Sort(&byExecutions{g.members, executions, kinds}) // slices.SortFunc would make the agent larger
 	if len(g.members) > record.MaxGroups {
 		g.members, g.rest = g.members[:record.MaxGroups], true
 	}

@@ -98,8 +98,7 @@ func findPostgres(given string) (string, error) {
 				"install it there (Debian: apt-get install postgresql), name its folder with postgres=, or use load=%s",
 				strings.Join(pgFolders, ", "), loadNone)}
 	}
-	slices.SortStableFunc(found, func(a, b string) int { return pgVersion(b) - pgVersion(a) })
-	return found[0], nil
+	return slices.MaxFunc(found, func(a, b string) int { return pgVersion(a) - pgVersion(b) }), nil
 }
 
 // pgVersion reads the major version from a folder's name; 0 if it has none.
