@@ -68,6 +68,8 @@ func explaining() []setting {
 			"a user-mode network is a TCP stack in the hypervisor, a tap or a bridge is the host's kernel"},
 		{"vhost", []string{onNetwork, onWeb, onDatabase}, asked("vhost"),
 			"with it the host's kernel moves the packets, without it the hypervisor"},
+		{"TCP congestion control", []string{onNetwork, onWeb, onDatabase}, inside("network.congestion"),
+			"it decides how fast a sender sends: BBR by what it has seen of the way, others until something is lost"},
 		{"cache mode of the disk", []string{onFiles, onDatabase}, either(diskFact("disk.cache"), diskSetting("cache")),
 			"it decides whether writes wait for the host's disk"},
 		{"host's cache for the disk", []string{onFiles, onDatabase}, diskSetting("hostiocache"),

@@ -16,6 +16,7 @@ func TestSettings(t *testing.T) {
 			Clock: "tsc", MemoryBytes: 8 << 30, WorkFS: "ext4 (rw,noatime)",
 			Extra: map[string]string{
 				"cpu.governor": "x", "cpu.boost": "1", "cpu.no_turbo": "0", "memory.thp": "always",
+				"network.congestion":  "bbr",
 				"cgroup.memory_bytes": "1", "cgroup.cpus": "1.5",
 				"cpu.mitigations.meltdown": "Mitigation: PTI", "cpu.mitigations.srbds": "Not affected",
 				"work.disk.scheduler": "none", "work.disk.read_ahead_kb": "128",

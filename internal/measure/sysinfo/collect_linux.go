@@ -129,6 +129,7 @@ func (c *collector) machine(t tree) {
 	c.extra("kernel.cmdline", tuning(t.read("proc/cmdline")))
 	c.extra("kernel.uptime_s", first(t.line("proc/uptime")))
 	c.extra("kernel.aslr", t.line("proc/sys/kernel/randomize_va_space"))
+	c.extra("network.congestion", t.line("proc/sys/net/ipv4/tcp_congestion_control"))
 	const dmi = "sys/class/dmi/id/"
 	vendor, product, bios := t.line(dmi+"sys_vendor"), t.line(dmi+"product_name"), t.line(dmi+"bios_vendor")
 	c.extra("machine.vendor", vendor)
