@@ -32,7 +32,7 @@ func networkRows() []row {
 			name, what = "iperf-"+name, what+"; both clients at the same server, iperf3 -s"
 		}
 		rows = append(rows, row{name: name, what: what, peer: "iperf3", programs: []string{"iperf3"},
-			figures: []figure{{unit: unit, goal: 1, agrees: true, why: g.why()}},
+			figures: []figure{{unit: unit, goal: 1, agrees: true}},
 			open:    func(ctx context.Context, b *bench) (*contest, error) { return openNetwork(ctx, b, g) }})
 	}
 	for n := range 4 {
@@ -60,25 +60,6 @@ type network struct {
 	same      bool // tare's client is at the server of iperf3, too
 	direction string
 	streams   int
-}
-
-// why tells what is known to keep the medians apart.
-func (g *network) why() string {
-	switch {
-	case g.streams > 1 && g.same:
-		return "iperf3 3.12 serves all streams from one thread, tare's client has a thread for each"
-	case g.same && g.direction == "up": // the receiver is the same
-		return ""
-	case g.streams > 1:
-		return "iperf3 3.12 serves all streams from one thread at each end, tare has a thread for each"
-	case !g.veth && !g.udp:
-		return "over the loopback tare's receiver waits in the kernel for whole blocks, iperf3's reads whatever has " +
-			"come"
-	case g.veth && !g.udp:
-		return "iperf3's receiver makes three more system calls for each read, during which more arrives: a receiver " +
-			"in C is faster that way; that this is all of it is not shown; see Reading it"
-	}
-	return ""
 }
 
 // params are the workload's, and how many units of it iperf3 is to do.

@@ -197,6 +197,11 @@ func (b *bench) machine(ctx context.Context, chosen []row) []string {
 			kind),
 		fmt.Sprintf("%s, kernel %s; files on %s", f.Distro, f.Kernel, fs),
 	}
+	if how := f.Extra["network.congestion"]; how != "" && slices.ContainsFunc(chosen, func(r row) bool {
+		return slices.Contains(r.programs, "iperf3")
+	}) {
+		list = append(list, "TCP congestion control: "+how)
+	}
 	versions := []string{"tare: " + runtime.Version()}
 	for _, p := range []struct {
 		program string

@@ -15,6 +15,7 @@ import (
 type Dialer struct {
 	to     sock.Address
 	text   string
+	token  Token
 	hello  []byte
 	op     Op
 	size   int
@@ -36,8 +37,15 @@ func NewDialer(address, token string, op Op, size int) (*Dialer, error) {
 	if _, err := parseHello(h.pack()); err != nil {
 		return nil, fmt.Errorf("a size of %d bytes: %w", size, err)
 	}
-	return &Dialer{to: to, text: address, hello: h.pack(), op: op, size: size, stall: stallTime,
-		within: connectTime}, nil
+	d := &Dialer{to: to, text: address, token: t, stall: stallTime, within: connectTime}
+	return d.with(h), nil
+}
+
+// with is the dialer with another greeting.
+func (d *Dialer) with(h Hello) *Dialer {
+	c := *d
+	c.hello, c.op, c.size = h.pack(), h.Op, h.Size
+	return &c
 }
 
 // Reached returns the first of some addresses that leads from here to the peer that knows a token.

@@ -16,6 +16,8 @@
 //	page   so many bytes, of a seed that follows, are to be served as a web page; the peer tells where they are
 //	datagrams  so many datagrams in a direction; the side that receives them tells the other what came (Flow)
 //	touch  nothing is asked: that the connection was made is the work
+//	gather so many bytes up, and, in eight bytes more, so many down, on connections for up and down that one thread
+//	       serves: they follow the greeting of this one, with the cookie that the peer sends; it answers receipts
 //
 // The client closes first. The peer then resets the connection instead of closing it, so that neither end keeps it in
 // TIME_WAIT and a run does not use up the machine's ports.
@@ -53,6 +55,7 @@ const (
 	Touch
 	Page
 	Datagrams
+	Gather
 )
 
 // Bounds of Hello.Size: of a block that is sent or received at a time, of a message, and of a datagram.
@@ -147,14 +150,21 @@ func Ask(peer io.Writer, said *bufio.Reader, what string) (int, error) {
 type Hello struct {
 	Token Token
 	Op    Op
-	Size  int // bytes: Up and Down: the peer's reads and writes; Echo: a message; Datagrams: one of them; else 0
+	// Member is an Up or Down that belongs to a group: its cookie follows the greeting.
+	Member bool
+	Size   int // bytes: Up and Down: the peer's reads and writes; Echo: a message; Datagrams: one of them; Gather:
+	// not bytes but how many connections will follow; else 0
 }
 
-// helloSize is the length of a greeting: token, operation, three zeros, size.
+// helloSize is the length of a greeting: token, operation, whether it belongs to a group, two zeros, size.
 const helloSize = 32 + 1 + 3 + 4
 
 func (h *Hello) pack() []byte {
-	b := append(h.Token[:len(h.Token):len(h.Token)], byte(h.Op), 0, 0, 0)
+	member := byte(0)
+	if h.Member {
+		member = 1
+	}
+	b := append(h.Token[:len(h.Token):len(h.Token)], byte(h.Op), member, 0, 0)
 	return binary.LittleEndian.AppendUint32(b, uint32(h.Size))
 }
 
@@ -162,10 +172,13 @@ var errHello = errors.New("this is not a greeting")
 
 // parseHello parses a greeting. It does not check the token.
 func parseHello(b []byte) (h Hello, err error) {
-	if len(b) != helloSize || b[33] != 0 || b[34] != 0 || b[35] != 0 {
+	if len(b) != helloSize || b[33] > 1 || b[34] != 0 || b[35] != 0 {
 		return h, errHello
 	}
-	h = Hello{Token: Token(b[:32]), Op: Op(b[32]), Size: int(binary.LittleEndian.Uint32(b[36:]))}
+	h = Hello{Token: Token(b[:32]), Op: Op(b[32]), Member: b[33] == 1, Size: int(binary.LittleEndian.Uint32(b[36:]))}
+	if h.Member && h.Op != Up && h.Op != Down {
+		return h, errHello
+	}
 	least, most := 1, 0
 	switch h.Op {
 	case Up, Down:
@@ -174,6 +187,8 @@ func parseHello(b []byte) (h Hello, err error) {
 		most = MaxMessage
 	case Datagrams:
 		least, most = MinDatagram, MaxDatagram
+	case Gather:
+		most = maxGroup
 	case Usage, Touch, Page:
 	default:
 		return h, errHello

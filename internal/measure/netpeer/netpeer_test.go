@@ -336,6 +336,8 @@ func FuzzPlace(f *testing.F) {
 }
 
 func FuzzHello(f *testing.F) {
+	f.Add((&Hello{Op: Down, Member: true, Size: MaxBlock}).pack())
+	f.Add((&Hello{Op: Gather, Size: maxGroup}).pack())
 	f.Add((&Hello{Token: Token{1, 2, 3}, Op: Echo, Size: 1}).pack())
 	f.Add((&Hello{Op: Up, Size: MaxBlock}).pack())
 	f.Add([]byte("GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: */*\r\n"))

@@ -34,6 +34,7 @@ type server struct {
 	served    atomic.Int32
 	moving    atomic.Int32 // that send or receive without informing the scheduler
 	room      sync.Mutex
+	groups    map[string]*group // by cookie; guarded by room
 }
 
 // door is where the peer listens.
@@ -54,7 +55,7 @@ func serve(in io.Reader, out io.Writer, patience time.Duration, pages Pages) err
 	if err != nil {
 		return fmt.Errorf("read the token: %w", err)
 	}
-	s := &server{patience: patience, pages: pages}
+	s := &server{patience: patience, pages: pages, groups: map[string]*group{}}
 	if s.token, err = ParseToken(strings.TrimSpace(string(line))); err != nil {
 		return err
 	}
@@ -145,6 +146,10 @@ func (s *server) accept(d door) error {
 func (s *server) attend(fd sock.FD, d door) {
 	defer sock.Close(fd)
 	h, answer, err := s.greet(fd)
+	var cookie [cookieSize]byte
+	if err == nil && answer == admitted && h.Member {
+		err = sock.ReadBy(fd, cookie[:], time.Now().Add(s.patience))
+	}
 	s.strangers.Add(-1)
 	if err != nil {
 		return
@@ -154,7 +159,11 @@ func (s *server) attend(fd sock.FD, d door) {
 			answer = full
 		}
 		defer s.served.Add(-1)
-		if answer == admitted && (h.Op == Up || h.Op == Down || h.Op == Datagrams) {
+		if answer == admitted && h.Member {
+			s.join(fd, h, cookie)
+			return
+		}
+		if answer == admitted && (h.Op == Up || h.Op == Down || h.Op == Datagrams || h.Op == Gather) {
 			s.makeRoom(s.moving.Add(1)) // before the answer, and so before the client asks any connection to move bytes
 			defer s.moving.Add(-1)
 		}
@@ -192,6 +201,9 @@ func (s *server) serve(fd sock.FD, h Hello, d door) error {
 		if err := sock.NoDelay(fd); err != nil {
 			return err
 		}
+	}
+	if h.Op == Gather {
+		return s.gather(fd, h.Size)
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

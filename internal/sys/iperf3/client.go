@@ -37,6 +37,7 @@ type Test struct {
 	UDP      bool
 	Up, Down bool // from the client, to the client; both at once
 	Streams  int  // of each direction
+	Threads  int  // that move the streams over TCP; 0, and over UDP: one for each
 	Block    int  // bytes of a read or write, or of a datagram's payload
 	// Amount is in bytes or, over UDP, in datagrams, of both directions together.
 	Amount int64
@@ -49,7 +50,7 @@ type Test struct {
 }
 
 // Client is one test with a server. It is made for one goroutine, but the goroutines that move data, one for each index
-// below len(Lanes), run at the same time.
+// below Threads, run at the same time.
 type Client struct {
 	test    Test
 	at      sock.Address
@@ -65,6 +66,15 @@ type Client struct {
 	ended   bool
 
 	Lanes []Lane
+	sets  []set // of each thread; none, if each stream has its own
+}
+
+// Threads is how many threads are to call Move.
+func (c *Client) Threads() int {
+	if c.sets != nil {
+		return len(c.sets)
+	}
+	return len(c.Lanes)
 }
 
 // Outcome is what both ends counted.
@@ -171,7 +181,9 @@ func (c *Client) open() (err error) {
 		return nil
 	}
 	// The server waits for the cookie of the last one, and so does not start.
-	c.Lanes[len(c.Lanes)-1].fd, err = c.connect()
+	if c.Lanes[len(c.Lanes)-1].fd, err = c.connect(); err == nil && t.Threads > 0 && t.Threads < len(c.Lanes) {
+		c.share(t.Threads)
+	}
 	return err
 }
 

@@ -111,10 +111,10 @@ func done(t *testing.T, test iperf3.Test) (iperf3.Outcome, *iperf3.Client, error
 	}
 	defer c.Close()
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	defer thread.Room(len(c.Lanes))()
-	errs := make([]error, len(c.Lanes))
+	defer thread.Room(c.Threads())()
+	errs := make([]error, c.Threads())
 	var all sync.WaitGroup
-	for i := range c.Lanes {
+	for i := range errs {
 		all.Go(func() { errs[i] = c.Move(i) })
 	}
 	all.Wait()
@@ -132,6 +132,11 @@ var shapes = []iperf3.Test{
 	{Up: true, Streams: 5, Block: 1000, Amount: 3<<20 + 7},
 	{Down: true, Streams: 5, Block: iperf3.MaxBlock, Amount: 30<<20 + 7},
 	{Up: true, Down: true, Streams: 3, Block: 128 << 10, Amount: 30 << 20},
+	{Up: true, Streams: 4, Threads: 1, Block: 128 << 10, Amount: 40 << 20},
+	{Down: true, Streams: 4, Threads: 1, Block: 128 << 10, Amount: 40<<20 + 7},
+	{Up: true, Down: true, Streams: 1, Threads: 1, Block: 1000, Amount: 10<<20 + 1},
+	{Up: true, Down: true, Streams: 3, Threads: 2, Block: 128 << 10, Amount: 30 << 20},
+	{Up: true, Streams: 2, Threads: 5, Block: 128 << 10, Amount: 10 << 20},
 	{Up: true, Streams: 1, Block: 64, Amount: 2000, UDP: true, Gap: 50 * time.Microsecond},
 	{Down: true, Streams: 1, Block: 64, Amount: 2000, UDP: true, Gap: 50 * time.Microsecond},
 	{Up: true, Streams: 3, Block: 1400, Amount: 900, UDP: true, Gap: 300 * time.Microsecond},
@@ -143,8 +148,8 @@ var shapes = []iperf3.Test{
 }
 
 func name(t iperf3.Test) string {
-	return fmt.Sprintf("udp=%v up=%v down=%v streams=%d block=%d gap=%v", t.UDP, t.Up, t.Down, t.Streams, t.Block,
-		t.Gap)
+	return fmt.Sprintf("udp=%v up=%v down=%v streams=%d threads=%d block=%d gap=%v", t.UDP, t.Up, t.Down, t.Streams,
+		t.Threads, t.Block, t.Gap)
 }
 
 func checkOutcome(t *testing.T, test iperf3.Test, o iperf3.Outcome) {
@@ -184,6 +189,7 @@ func TestEndless(t *testing.T) {
 		for _, test := range []iperf3.Test{
 			{Up: true, Streams: 2, Block: 128 << 10}, {Down: true, Streams: 2, Block: 128 << 10},
 			{Up: true, Down: true, Streams: 1, Block: 1000},
+			{Up: true, Down: true, Streams: 2, Threads: 1, Block: 128 << 10},
 		} {
 			test.Server, test.Endless = at, true
 			// On a busy machine a lane may not get its turn in any given time.
@@ -207,10 +213,10 @@ func endless(t *testing.T, test iperf3.Test, length time.Duration) (idle bool) {
 	}
 	defer c.Close()
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	defer thread.Room(len(c.Lanes))()
-	errs := make([]error, len(c.Lanes))
+	defer thread.Room(c.Threads())()
+	errs := make([]error, c.Threads())
 	var all sync.WaitGroup
-	for i := range c.Lanes {
+	for i := range errs {
 		all.Go(func() { errs[i] = c.Move(i) })
 	}
 	time.Sleep(length)

@@ -2,6 +2,7 @@ package iperf3
 
 import (
 	"errors"
+	"math"
 	"time"
 
 	"tare/internal/sys/sock"
@@ -16,12 +17,37 @@ type Lane struct {
 	block  []byte
 }
 
-// Move does the work of a lane. It returns when the data of this lane has arrived; over UDP when it has left. It hides
-// its waits from Go's scheduler: the caller has made room for all lanes (thread.Room) and turned the garbage collector
-// off, which would wait for lanes that wait for each other.
+// set are the lanes that one thread serves: every n-th of n threads from its first one on.
+type set struct {
+	socks  []sock.Lane
+	served *sock.Lanes
+	amount int64 // of all of them together
+}
+
+// share has fewer threads than lanes serve the lanes.
+func (c *Client) share(n int) {
+	c.sets = make([]set, n)
+	for i := range c.Lanes {
+		l, s := &c.Lanes[i], &c.sets[i%n]
+		s.socks = append(s.socks, sock.Lane{FD: l.fd, Sends: !l.Down, Block: l.block})
+		if s.amount += l.Amount; c.test.Endless {
+			s.amount = math.MaxInt64
+		}
+	}
+	for i := range c.sets {
+		c.sets[i].served = sock.NewLanes(c.sets[i].socks)
+	}
+}
+
+// Move does the work of a thread. It returns when the data of its lanes has arrived; over UDP when it has left. It
+// hides its waits from Go's scheduler: the caller has made room for all threads (thread.Room) and turned the garbage
+// collector off, which would wait for lanes that wait for each other.
 func (c *Client) Move(i int) error {
 	if err := c.start(); err != nil {
 		return err
+	}
+	if c.sets != nil {
+		return c.moveSet(i)
 	}
 	l := &c.Lanes[i]
 	var err error
@@ -40,10 +66,36 @@ func (c *Client) Move(i int) error {
 			err = c.arrived(l.fd)
 		}
 	}
-	if err == nil && l.Down {
-		// The server sends until it hears of the end, which it may not if nobody reads.
+	if err == nil {
+		c.emptied(l)
+	}
+	return err
+}
+
+// emptied has a lane that is done read on: the server sends until it hears of the end, which it may not if nobody
+// reads.
+func (c *Client) emptied(l *Lane) {
+	if l.Down {
 		c.drains.Add(1)
 		go c.drain(l)
+	}
+}
+
+// moveSet moves what the i-th thread is to move, on whichever of its lanes is ready, as iperf3 does.
+func (c *Client) moveSet(i int) error {
+	s := &c.sets[i]
+	err := s.served.MoveAny(s.amount, &c.stopped, c.test.Stall)
+	for k := range s.socks {
+		l := &c.Lanes[i+k*len(c.sets)]
+		l.Amount = s.socks[k].Moved
+		if err == nil && !l.Down {
+			err = c.arrived(l.fd)
+		}
+	}
+	for k := range s.socks {
+		if err == nil {
+			c.emptied(&c.Lanes[i+k*len(c.sets)])
+		}
 	}
 	return err
 }

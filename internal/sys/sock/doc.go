@@ -130,17 +130,11 @@ func Send(fd FD, block []byte, amount int64) error {
 	return nil
 }
 
-// Receive reads exactly so many bytes, a block at a time. Where segments are large, as on a loopback, it waits for
-// whole blocks: otherwise the receiver would wake up for a few segments at a time, which costs a quarter of the
-// throughput there. Where they are small, as on a network card, it waits until something has come, as iperf3 does, and
-// reads that: whole blocks would cost a tenth of it. See thread.Room.
+// Receive reads exactly so many bytes, at most a block at a time: it waits until something has come, as iperf3 does,
+// and reads that. See thread.Room.
 func Receive(fd FD, block []byte, amount int64) error {
-	read := bareRead
-	if smallSegments(fd) {
-		read = bareReady
-	}
 	for amount > 0 {
-		n, err := readWith(read, fd, block[:min(amount, int64(len(block)))])
+		n, err := readWith(bareRead, fd, block[:min(amount, int64(len(block)))])
 		if err != nil {
 			return err
 		}

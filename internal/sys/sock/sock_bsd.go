@@ -4,6 +4,7 @@ package sock
 
 import (
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -34,14 +35,12 @@ func Drained(FD) bool { return true }
 
 func bareWrite(fd FD, b []byte) (int, error) { return unix.Write(fd, b) }
 
-// bareRead returns with fewer bytes than asked for only where a signal, the deadline or an end came first.
-func bareRead(fd FD, b []byte) (int, error) {
-	n, _, err := unix.Recvfrom(fd, b, unix.MSG_WAITALL)
-	return n, err
-}
+func bareRead(fd FD, b []byte) (int, error) { return unix.Read(fd, b) }
 
-// There whole blocks are waited for on every network.
-func smallSegments(FD) bool                  { return false }
-func bareReady(fd FD, b []byte) (int, error) { return bareRead(fd, b) }
+// ready waits until one of some connections is ready, at most so long, and returns how many are.
+func ready(polls []poll, most time.Duration) (int, error) {
+	fds := unsafe.Slice((*unix.PollFd)(unsafe.SliceData(polls)), len(polls))
+	return unix.Poll(fds, int(most.Milliseconds()))
+}
 
 func bareGet(fd FD, b []byte) (int, error) { return unix.Read(fd, b) }

@@ -41,27 +41,27 @@ func Drained(fd FD) bool {
 }
 
 // bareWrite, bareRead and bareGet hide their waits from Go's scheduler: to inform it costs a stream over the loopback
-// an eighth of its throughput. See thread.Room. bareRead returns with fewer bytes than asked for only where a signal,
-// the deadline or an end came first.
+// an eighth of its throughput. See thread.Room.
 func bareWrite(fd FD, b []byte) (int, error) {
 	return untold(unix.SYS_SENDTO, fd, b, unix.MSG_NOSIGNAL)
 }
 
+// bareRead waits until something has come, and reads that. The read itself has the deadline.
 func bareRead(fd FD, b []byte) (int, error) {
-	return untold(unix.SYS_RECVFROM, fd, b, unix.MSG_WAITALL)
-}
-
-// bareReady waits until something has come, and reads that. The read itself has the deadline.
-func bareReady(fd FD, b []byte) (int, error) {
 	p, t := unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}, unix.Timespec{Sec: 1}
 	unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&p)), 1, uintptr(unsafe.Pointer(&t)), 0, 0, 0)
 	return untold(unix.SYS_RECVFROM, fd, b, 0)
 }
 
-// smallSegments tells whether a connection's segments are those of a network card, and not of a loopback.
-func smallSegments(fd FD) bool {
-	n, err := unix.GetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_MAXSEG)
-	return err == nil && n < 16<<10
+// ready waits until one of some connections is ready, at most so long, and returns how many are.
+func ready(polls []poll, most time.Duration) (int, error) {
+	t := unix.NsecToTimespec(int64(most))
+	n, _, e := unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(unsafe.SliceData(polls))), uintptr(len(polls)),
+		uintptr(unsafe.Pointer(&t)), 0, 0, 0)
+	if e != 0 {
+		return 0, e
+	}
+	return int(n), nil
 }
 
 func bareGet(fd FD, b []byte) (int, error) { return untold(unix.SYS_RECVFROM, fd, b, 0) }

@@ -184,7 +184,25 @@ func Shut(fd FD) { unix.Shutdown(fd, unix.SHUT_RDWR) }
 
 func again(err error) bool   { return err == unix.EINTR }
 func stalled(err error) bool { return err == unix.EAGAIN }
+func blocked(err error) bool { return err == unix.EAGAIN }
 func full(err error) bool    { return err == unix.ENOBUFS }
+
+// poll is what is asked of a connection, and what was answered.
+type poll unix.PollFd
+
+func pollFor(fd FD, sends bool) poll {
+	if sends {
+		return poll{Fd: int32(fd), Events: unix.POLLOUT}
+	}
+	return poll{Fd: int32(fd), Events: unix.POLLIN}
+}
+
+// ready also tells of an error, which the next read or write returns.
+func (p *poll) ready() bool { return p.Revents != 0 }
+func (p *poll) done()       { p.Revents = 0 }
+
+// nonblocking has reads and writes return at once, or wait.
+func nonblocking(fd FD, on bool) error { return os.NewSyscallError("fcntl", unix.SetNonblock(fd, on)) }
 
 func readOnce(fd FD, b []byte) (int, error)  { return unix.Read(fd, b) }
 func writeOnce(fd FD, b []byte) (int, error) { return unix.Write(fd, b) }

@@ -26,7 +26,10 @@ func TestDeadlinesOutlastSignals(t *testing.T) {
 	for name, wait := range map[string]func(fd sock.FD) error{
 		"receive": func(fd sock.FD) error { return sock.Receive(fd, block, 1) },
 		"send":    func(fd sock.FD) error { return sock.Send(fd, block, 1<<40) }, // nobody reads it
-		"get":     func(fd sock.FD) error { _, err := sock.Get(fd, block); return err },
+		"lanes": func(fd sock.FD) error {
+			return sock.NewLanes([]sock.Lane{{FD: fd, Block: block}}).Move(0, 1, deadline)
+		},
+		"get": func(fd sock.FD) error { _, err := sock.Get(fd, block); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
 			at, err := sock.ParseAddress(l.Addr().String())

@@ -190,7 +190,55 @@ func Drained(FD) bool { return true }
 
 func again(err error) bool   { return err == windows.WSAEINTR }
 func stalled(err error) bool { return err == windows.WSAETIMEDOUT }
+func blocked(err error) bool { return err == windows.WSAEWOULDBLOCK }
 func full(err error) bool    { return err == windows.WSAENOBUFS }
+
+// These are not in package windows.
+var (
+	wsaPoll     = windows.NewLazySystemDLL("ws2_32.dll").NewProc("WSAPoll")
+	ioctlsocket = windows.NewLazySystemDLL("ws2_32.dll").NewProc("ioctlsocket")
+)
+
+// poll is a WSAPOLLFD: what is asked of a connection, and what was answered.
+type poll struct {
+	fd              FD
+	events, revents int16
+}
+
+func pollFor(fd FD, sends bool) poll {
+	const readable, writable = 0x100, 0x10
+	if sends {
+		return poll{fd: fd, events: writable}
+	}
+	return poll{fd: fd, events: readable}
+}
+
+// ready also tells of an error, which the next read or write returns.
+func (p *poll) ready() bool { return p.revents != 0 }
+func (p *poll) done()       { p.revents = 0 }
+
+// ready waits until one of some connections is ready, at most so long, and returns how many are.
+func ready(polls []poll, most time.Duration) (int, error) {
+	n, _, err := wsaPoll.Call(uintptr(unsafe.Pointer(unsafe.SliceData(polls))), uintptr(len(polls)),
+		uintptr(most.Milliseconds()))
+	if int32(n) < 0 {
+		return 0, err
+	}
+	return int(int32(n)), nil
+}
+
+// nonblocking has reads and writes return at once, or wait.
+func nonblocking(fd FD, on bool) error {
+	const fionbio = 0x8004667e
+	var v uint32
+	if on {
+		v = 1
+	}
+	if n, _, err := ioctlsocket.Call(uintptr(fd), fionbio, uintptr(unsafe.Pointer(&v))); n != 0 {
+		return err
+	}
+	return nil
+}
 
 func writeOnce(fd FD, b []byte) (int, error) {
 	buf, n := windows.WSABuf{Len: uint32(len(b)), Buf: unsafe.SliceData(b)}, uint32(0)
@@ -198,25 +246,15 @@ func writeOnce(fd FD, b []byte) (int, error) {
 	return int(n), err
 }
 
-func readOnce(fd FD, b []byte) (int, error) { return receive(fd, b, 0) }
-
-func receive(fd FD, b []byte, flags uint32) (int, error) {
-	buf, n := windows.WSABuf{Len: uint32(len(b)), Buf: unsafe.SliceData(b)}, uint32(0)
+func readOnce(fd FD, b []byte) (int, error) {
+	buf, n, flags := windows.WSABuf{Len: uint32(len(b)), Buf: unsafe.SliceData(b)}, uint32(0), uint32(0)
 	err := windows.WSARecv(fd, &buf, 1, &n, &flags, nil, nil)
 	return int(n), err
 }
 
 func bareWrite(fd FD, b []byte) (int, error) { return writeOnce(fd, b) }
 
-// bareRead returns with fewer bytes than asked for only where the deadline or an end came first.
-func bareRead(fd FD, b []byte) (int, error) {
-	const waitAll = 8
-	return receive(fd, b, waitAll)
-}
-
-// There whole blocks are waited for on every network.
-func smallSegments(FD) bool                  { return false }
-func bareReady(fd FD, b []byte) (int, error) { return bareRead(fd, b) }
+func bareRead(fd FD, b []byte) (int, error) { return readOnce(fd, b) }
 
 func bareGet(fd FD, b []byte) (int, error) { return readOnce(fd, b) }
 

@@ -29,7 +29,7 @@ func newForeign(p workload.Params, up, down bool) (workload.Trial, error) {
 	if _, datagrams := p["size"]; datagrams {
 		t.UDP, t.Block, t.Gap = true, int(p.Int("size")), gap(p)
 	} else {
-		t.Block = int(p.Int("block"))
+		t.Block, t.Threads = int(p.Int("block")), int(p.Int("threads"))
 		if t.Block > iperf3.MaxBlock {
 			return nil, fmt.Errorf("block=%s: iperf3 takes blocks of at most 1MiB", p["block"])
 		}
@@ -45,7 +45,7 @@ func (t *foreign) Setup(_ context.Context, b *workload.Bench) (err error) {
 	if t.server, err = iperf3.Open(t.test); err != nil {
 		return err
 	}
-	n := len(t.server.Lanes)
+	n := t.server.Threads()
 	t.undo = thread.Room(n)
 	if n > 1 {
 		t.team, err = thread.Start(n, false)
@@ -56,7 +56,7 @@ func (t *foreign) Setup(_ context.Context, b *workload.Bench) (err error) {
 func (t *foreign) Measure(context.Context, *workload.Bench) error {
 	t.begin()
 	defer t.end()
-	return t.server.Explain(each(t.team, len(t.server.Lanes), func(i int) error {
+	return t.server.Explain(each(t.team, t.server.Threads(), func(i int) error {
 		defer thread.Quiet()()
 		return t.server.Move(i)
 	}))

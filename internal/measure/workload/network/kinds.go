@@ -2,8 +2,8 @@
 // trips, connections, and the CPU time of each end.
 //
 // It is opinionated. The other end is tare's own process on the controller's machine (package netpeer), so that the
-// same code answers in every comparison and its CPU time is known, too. The timed loops are blocking system calls on
-// one thread for each connection, without a poller. A transfer ends when its receiver has every byte, not when the
+// same code answers in every comparison and its CPU time is known, too. The timed loops are system calls on
+// threads of their own, one for each connection or one for several streams, without Go's poller. A transfer ends when its receiver has every byte, not when the
 // sender has passed the last one to its kernel.
 package network
 
@@ -29,6 +29,14 @@ func Kinds() []workload.Kind {
 
 // needs are those of all kinds here. Network traffic is mostly CPU work.
 func needs() workload.Needs { return workload.Needs{Peer: true, CPUBound: true, OS: netpeer.OS()} }
+
+// threadsParam is how many threads serve the streams.
+func threadsParam() workload.Param {
+	return workload.Param{Name: "threads", Type: workload.Int, Default: "1", Min: 1, Max: 2 * maxStreams,
+		Doc: workload.Doc("threads at each end that serve all the streams of both directions, at most one for each; " +
+			"1: as iperf3 before 3.16; as many as streams: as iperf3 since then, which is faster only where there " +
+			"are processors for all of them")}
+}
 
 // serverParam is the way to another end than the run's peer.
 func serverParam() workload.Param {
@@ -92,16 +100,20 @@ func stream() workload.Kind {
 		Doc: workload.Doc("Sends bytes over TCP and stops the clock when the receiver has all of them. " +
 			"" + theOtherEnd + " " +
 			"direction=up sends from the environment to it (as iperf3 does), down in the other direction (iperf3 " +
-			"-R), both at once (--bidir): then each direction has half of the bytes. Each stream is a connection " +
-			"with a thread at each end and has an equal share of the bytes. The connections are made before the " +
-			"clock starts. With server the other end is stock iperf3 -s: the clock also spans the start of the test, " +
-			"and the CPU time at the other end is what iperf3 says. The round trip and the window are those of the " +
+			"-R), both at once (--bidir): then each direction has half of the bytes. Each stream is a connection. A " +
+			"thread that serves one waits in its reads and writes, and the streams have equal shares of the bytes. " +
+			"One that serves several asks which are ready (poll), and each of them takes what it can, as in iperf3. " +
+			"The connections are made before the clock starts. With server the other end is stock iperf3 -s: the " +
+			"clock also spans the start of the test, " +
+			"the CPU time at the other end is what iperf3 says, and a thread that serves both directions ends when " +
+			"they have moved its bytes together. The round trip and the window are those of the " +
 			"senders; on Linux, the state retransmits is the number of segments that were sent again."),
 		Params: []workload.Param{
 			{Name: "direction", Type: workload.Choice, Default: "up", Choices: []string{"up", "down", "both"},
 				Doc: workload.Doc("up: the environment sends; down: it receives; both: it does both at once")},
 			{Name: "streams", Type: workload.Int, Default: "1", Min: 1, Max: maxStreams,
 				Doc: workload.Doc("connections at the same time, in each direction")},
+			threadsParam(),
 			{Name: "block", Type: workload.Size, Default: "128KiB", Min: 1, Max: netpeer.MaxBlock,
 				Doc: workload.Doc("bytes per read or write")},
 			serverParam(), toParam(), workload.FromParams(),
@@ -192,6 +204,7 @@ func underLoad() workload.Kind {
 					"does both at once")},
 			{Name: "streams", Type: workload.Int, Default: "1", Min: 1, Max: maxStreams,
 				Doc: workload.Doc("streams at the same time, in each direction")},
+			threadsParam(),
 			{Name: "size", Type: workload.Size, Default: "1B", Min: 1, Max: netpeer.MaxMessage,
 				Doc: workload.Doc("bytes of a message, in each direction; not with server")},
 			serverParam(), toParam(),

@@ -42,7 +42,8 @@ func newLoaded(p workload.Params) (workload.Trial, error) {
 	if atServer(p) {
 		return newLoadedServer(p)
 	}
-	p = workload.Params{"direction": p["direction"], "streams": p["streams"], "block": "128KiB", "size": p["size"]}
+	p = workload.Params{"direction": p["direction"], "streams": p["streams"], "threads": p["threads"],
+		"block": "128KiB", "size": p["size"]}
 	s, err := newStreams(p)
 	if err != nil {
 		return nil, err
@@ -70,24 +71,19 @@ func (t *loaded) Measure(_ context.Context, b *workload.Bench) error {
 			t.begin()
 		}
 		return err
-	}, func() error { return each(t.team, len(t.conns), t.run) }, func() { t.stop.Store(true) }, t.end)
+	}, func() error { return each(t.team, t.threads, t.run) }, func() { t.stop.Store(true) }, t.end)
 }
 
-// run is one stream until the end of the round trips.
-func (t *loaded) run(i int) error {
-	part := int64(leastPart)
+// run is one thread until the end of the round trips.
+func (t *loaded) run(g int) error {
+	part, streams := int64(leastPart), int64(len(t.conns))
+	served := (streams - int64(g) + int64(t.threads) - 1) / int64(t.threads)
 	for !t.stop.Load() {
 		began := time.Now()
-		var err error
-		if t.receives(i) {
-			_, err = t.conns[i].Down(t.blocks[i], part)
-		} else {
-			_, err = t.conns[i].Up(t.blocks[i], part)
-		}
-		if err != nil {
+		if err := t.move(g, part*streams); err != nil {
 			return err
 		}
-		t.moved.Add(part)
+		t.moved.Add(part * served)
 		if time.Since(began) < partTime && part < mostPart {
 			part *= 2
 		}
@@ -188,7 +184,7 @@ func newLoadedServer(p workload.Params) (workload.Trial, error) {
 	}
 	t := &loadedServer{probe: at.WithPort(uint16(p.Int("probe"))), port: p["probe"]}
 	t.test = iperf3.Test{Server: p["server"], Up: p["direction"] != "down", Down: p["direction"] != "up",
-		Streams: int(p.Int("streams")), Block: loadBlock, Endless: true}
+		Streams: int(p.Int("streams")), Threads: int(p.Int("threads")), Block: loadBlock, Endless: true}
 	return t, nil
 }
 
@@ -214,7 +210,7 @@ func (t *loadedServer) Measure(_ context.Context, b *workload.Bench) error {
 		}
 		return nil
 	}, func() error { t.begin(); return nil }, func() error {
-		return t.server.Explain(each(t.team, len(t.server.Lanes), t.server.Move))
+		return t.server.Explain(each(t.team, t.server.Threads(), t.server.Move))
 	}, t.server.Stop, t.end)
 }
 

@@ -36,11 +36,13 @@ func TestKindsWithAnIperf3Server(t *testing.T) {
 	}{
 		{"net.stream", map[string]string{"server": at}, 64},
 		{"net.stream", map[string]string{"server": at, "direction": "both", "streams": "2"}, 65},
+		{"net.stream", map[string]string{"server": at, "streams": "2", "threads": "2"}, 65},
 		{"net.udp", map[string]string{"server": at, "rate": "20000"}, 1000},
 		{"net.udp", map[string]string{"server": at, "direction": "down", "size": "1400B"}, 3000},
 		{"net.udp", map[string]string{"server": at, "direction": "both", "streams": "2", "rate": "5000"}, 1000},
 		{"net.loaded", map[string]string{"server": at}, 200},
 		{"net.loaded", map[string]string{"server": at, "direction": "both", "streams": "2"}, 200},
+		{"net.loaded", map[string]string{"server": at, "direction": "both", "streams": "2", "threads": "4"}, 200},
 	} {
 		kind := trialtest.Named(t, Kinds(), c.kind)
 		if kind.NeedsPeer(c.given) {

@@ -32,6 +32,9 @@ func TestKindsOnTheLoopback(t *testing.T) {
 		{"net.stream", map[string]string{"streams": "5", "block": "1000B"}, 3},
 		{"net.stream", map[string]string{"streams": "64", "direction": "down", "block": "4MiB"}, 65},
 		{"net.stream", map[string]string{"direction": "both", "streams": "3"}, 64},
+		{"net.stream", map[string]string{"direction": "both", "streams": "3", "threads": "4"}, 64},
+		{"net.stream", map[string]string{"streams": "4", "threads": "4"}, 64},
+		{"net.stream", map[string]string{"streams": "4", "threads": "3", "direction": "down"}, 64},
 		{"net.udp", nil, 5000},
 		{"net.udp", map[string]string{"direction": "down", "size": "16B"}, 5000},
 		{"net.udp", map[string]string{"rate": "5000", "size": "1400B"}, 500},
@@ -41,6 +44,7 @@ func TestKindsOnTheLoopback(t *testing.T) {
 		{"net.udp", map[string]string{"streams": "4"}, 4001},
 		{"net.loaded", nil, 500},
 		{"net.loaded", map[string]string{"direction": "both", "streams": "2", "size": "100B"}, 200},
+		{"net.loaded", map[string]string{"direction": "both", "streams": "2", "threads": "3"}, 200},
 		{"net.rr", nil, 2000},
 		{"net.rr", map[string]string{"size": "1MiB"}, 20},
 		{"net.rr", map[string]string{"connections": "7", "size": "1400B"}, 700},
@@ -61,7 +65,7 @@ func TestTimeEndsWithTheReceiver(t *testing.T) {
 	p := peertest.Start(t, nil)
 	for _, direction := range []string{"up", "down"} {
 		trial, err := trialtest.Named(t, Kinds(),
-			"net.stream").New(workload.Params{"direction": direction, "streams": "1", "block": "64KiB"})
+			"net.stream").New(workload.Params{"direction": direction, "streams": "1", "threads": "1", "block": "64KiB"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -172,11 +176,16 @@ func TestLoadedServerRefuses(t *testing.T) {
 
 func TestTimedLoopsDoNotAllocate(t *testing.T) {
 	p := peertest.Start(t, nil)
-	for kind, given := range map[string]workload.Params{
-		"net.stream": {"direction": "up", "streams": "1", "block": "128KiB"},
-		"net.rr":     {"size": "1B", "connections": "1"},
+	for _, c := range []struct {
+		kind  string
+		given workload.Params
+	}{
+		{"net.stream", workload.Params{"direction": "up", "streams": "1", "threads": "1", "block": "128KiB"}},
+		{"net.stream", workload.Params{"direction": "both", "streams": "2", "threads": "1", "block": "128KiB"}},
+		{"net.rr", workload.Params{"size": "1B", "connections": "1"}},
 	} {
-		trial, err := kindAt(t, kind, p).New(given)
+		kind := c.kind
+		trial, err := kindAt(t, kind, p).New(c.given)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,140 @@
+package sock
+
+import (
+	"io"
+	"sync/atomic"
+	"time"
+)
+
+// Lane is one connection of Lanes.
+type Lane struct {
+	FD    FD
+	Sends bool
+	Block []byte // sent, or received into
+	Moved int64  // bytes, by all calls of Move and MoveAny
+}
+
+// Lanes are connections that one thread serves, each when it is ready, as iperf3 before 3.16 serves all of a test.
+type Lanes struct {
+	lanes []*Lane
+	polls []poll
+}
+
+// NewLanes makes lanes of connections, which stay the caller's.
+func NewLanes(lanes []Lane) *Lanes {
+	l := &Lanes{make([]*Lane, len(lanes)), make([]poll, len(lanes))}
+	for i := range lanes {
+		l.lanes[i] = &lanes[i]
+	}
+	return l
+}
+
+// rounds is how often the lanes that are ready are served before they are asked again. iperf3 writes as many blocks to
+// each.
+const rounds = 10
+
+// Move sends and receives so many bytes, by whichever lanes are ready. No progress at all for so long, or up to a
+// second more, is ErrStalled; the end of a connection that receives is io.EOF. See thread.Room.
+func (l *Lanes) Move(send, receive int64, stall time.Duration) error {
+	return l.with(&send, &receive, nil, stall)
+}
+
+// MoveAny moves so many bytes, whatever their direction, or fewer if it is stopped.
+func (l *Lanes) MoveAny(amount int64, stop *atomic.Bool, stall time.Duration) error {
+	return l.with(&amount, &amount, stop, stall)
+}
+
+// with has the connections not wait meanwhile.
+func (l *Lanes) with(send, receive *int64, stop *atomic.Bool, stall time.Duration) (err error) {
+	for i, lane := range l.lanes {
+		if err = nonblocking(lane.FD, true); err != nil {
+			l.block(i)
+			return err
+		}
+	}
+	err = l.move(send, receive, stop, stall)
+	l.block(len(l.lanes))
+	return err
+}
+
+func (l *Lanes) block(n int) {
+	for _, lane := range l.lanes[:n] {
+		nonblocking(lane.FD, false) // fails only where the connection is of no more use
+	}
+}
+
+func (l *Lanes) move(send, receive *int64, stop *atomic.Bool, stall time.Duration) error {
+	var end time.Time // of the patience; the clock is only looked at when nothing was ready
+	for {
+		open := 0
+		for i, lane := range l.lanes {
+			if left := lane.of(send, receive); *left > 0 {
+				l.lanes[open], l.lanes[i] = lane, l.lanes[open]
+				l.polls[open] = pollFor(lane.FD, lane.Sends)
+				open++
+			}
+		}
+		if open == 0 || stop != nil && stop.Load() {
+			return nil
+		}
+		n, err := ready(l.polls[:open], min(time.Second, stall))
+		switch {
+		case err != nil && !again(err):
+			return err
+		case n > 0:
+			end = time.Time{}
+		case end.IsZero():
+			end = time.Now().Add(stall)
+		case time.Now().After(end):
+			return ErrStalled
+		}
+		for round := 0; n > 0 && round < rounds; round++ {
+			for i, lane := range l.lanes[:open] {
+				if !l.polls[i].ready() {
+					continue
+				}
+				more, err := lane.step(lane.of(send, receive))
+				if err != nil {
+					return err
+				}
+				if !more {
+					l.polls[i].done()
+					n--
+				}
+			}
+		}
+	}
+}
+
+// of is the one that the lane counts down.
+func (l *Lane) of(send, receive *int64) *int64 {
+	if l.Sends {
+		return send
+	}
+	return receive
+}
+
+// step moves at most a block, and tells whether to go on at once. A receiver asks first: more may have come for others.
+func (l *Lane) step(left *int64) (more bool, err error) {
+	b := l.Block[:min(*left, int64(len(l.Block)))]
+	if len(b) == 0 {
+		return false, nil
+	}
+	var n int
+	if l.Sends {
+		n, err = bareWrite(l.FD, b)
+	} else {
+		n, err = bareGet(l.FD, b)
+	}
+	switch {
+	case again(err), blocked(err):
+		return again(err), nil
+	case err != nil:
+		return false, err
+	case n == 0 && !l.Sends:
+		return false, io.EOF
+	}
+	*left -= int64(n)
+	l.Moved += int64(n)
+	return l.Sends && n == len(b), nil
+}
