@@ -114,11 +114,13 @@ type group struct {
 
 // join passes a connection to the thread that serves its group, and waits until that is done with it.
 func (s *server) join(fd sock.FD, h Hello, cookie [cookieSize]byte) {
+	block := make([]byte, h.Size)
+	Fill(block, 1)
 	s.room.Lock()
 	g := s.groups[string(cookie[:])]
 	known := g != nil && len(g.lanes) < cap(g.lanes)
 	if known {
-		g.lanes = append(g.lanes, sock.Lane{FD: fd, Sends: h.Op == Down, Block: make([]byte, h.Size)})
+		g.lanes = append(g.lanes, sock.Lane{FD: fd, Sends: h.Op == Down, Block: block})
 	}
 	s.room.Unlock()
 	if known {
@@ -150,9 +152,6 @@ func (s *server) gather(fd sock.FD, n int) error {
 	s.room.Unlock()
 	if err == nil && len(lanes) < n {
 		err = errOrder
-	}
-	for i := range lanes {
-		Fill(lanes[i].Block, 1)
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
