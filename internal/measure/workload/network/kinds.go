@@ -2,9 +2,9 @@
 // trips, connections, and the CPU time of each end.
 //
 // It is opinionated. The other end is tare's own process on the controller's machine (package netpeer), so that the
-// same code answers in every comparison and its CPU time is known, too. The timed loops are system calls on
-// threads of their own, one for each connection or one for several streams, without Go's poller. A transfer ends when its receiver has every byte, not when the
-// sender has passed the last one to its kernel.
+// same code answers in every comparison and its CPU time is known, too. The timed loops are system calls on threads of
+// their own, one for each connection or one for several streams, without Go's poller. A transfer ends when its receiver
+// has every byte, not when the sender has passed the last one to its kernel.
 package network
 
 import (
