@@ -81,8 +81,8 @@ func (l *lab) waited(name, target string) float64 {
 
 // A neighbour on the same processor makes its victim wait for it and slower, on this host and in a container, and the
 // same work in the same blocks without it is what that is compared with. So many threads are seen beside whatever else
-// the machine does: on a busy one the victim shares its processor with some eight others before, and the kernel moves
-// those to other processors when the neighbour comes.
+// the machine does: on a busy one the victim shares its processor with some eight others before, and the kernel may
+// move those to other processors when the neighbour comes.
 func TestNeighbourOnTheSameProcessor(t *testing.T) {
 	l := newLab(t)
 	needRoot(t)

@@ -34,8 +34,7 @@ func needs() workload.Needs { return workload.Needs{Peer: true, CPUBound: true, 
 func threadsParam() workload.Param {
 	return workload.Param{Name: "threads", Type: workload.Int, Default: "1", Min: 1, Max: 2 * maxStreams,
 		Doc: workload.Doc("threads at each end that serve all the streams of both directions, at most one for each; " +
-			"1: as iperf3 before 3.16; as many as streams: as iperf3 since then, which is faster only where there " +
-			"are processors for all of them")}
+			"1: as iperf3 before 3.16; as many as streams: as iperf3 since then")}
 }
 
 // serverParam is the way to another end than the run's peer.
