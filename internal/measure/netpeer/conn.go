@@ -66,8 +66,9 @@ func Reached(addresses []string, token string) (string, error) {
 
 // Conn is an accepted connection to a peer. It is used by one thread at a time, which waits in the kernel.
 type Conn struct {
-	fd  sock.FD
-	ask [8]byte
+	fd    sock.FD
+	stall time.Duration
+	ask   [8]byte
 }
 
 // Dial makes a connection.
@@ -76,7 +77,7 @@ func (d *Dialer) Dial() (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Conn{fd: fd}
+	c := &Conn{fd: fd, stall: d.stall}
 	if err := sock.Limit(fd, d.stall); err != nil {
 		c.Close()
 		return nil, err
@@ -111,7 +112,7 @@ func (d *Dialer) greet(fd sock.FD) error {
 		return d.unconnected(err)
 	}
 	if d.op != Up && d.op != Down {
-		if err := sock.NoDelay(fd); err != nil {
+		if err := sock.NoDelay(fd, true); err != nil {
 			return err
 		}
 	}
@@ -199,7 +200,7 @@ func (c *Conn) Down(block []byte, amount int64) (Receipt, error) {
 		return Receipt{}, err
 	}
 	defer thread.Quiet()()
-	if err := sock.Receive(c.fd, block, amount); err != nil {
+	if err := sock.Receive(c.fd, block, amount, c.stall); err != nil {
 		return Receipt{}, broken("receive from the peer", err)
 	}
 	return c.receipt(amount)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/netip"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"tare/internal/sys/sock"
+	"tare/internal/sys/thread"
 )
 
 // running is a peer in this process and how it is reached.
@@ -366,4 +368,39 @@ func FuzzAmount(f *testing.F) {
 			t.Errorf("%x reads as %d", b, n)
 		}
 	})
+}
+
+// TestReceiptIsNotHeld: a kernel keeps a small message until the other end has confirmed the one before it, which that
+// may put off by 40 ms. A receipt that waited would count as time of the transfer. Round trips never wait so.
+func TestReceiptIsNotHeld(t *testing.T) {
+	peer, token := running(t)
+	const size = 1000
+	echo, down := dialed(t, peer, token, Echo, size), dialed(t, peer, token, Down, size)
+	defer thread.Room(2)()
+	block := make([]byte, size)
+	var took [2][]time.Duration
+	for range 41 {
+		for i, work := range []func() error{
+			func() error {
+				err := echo.Ask(5)
+				for range 5 {
+					err = errors.Join(err, echo.Write(block), echo.Read(block))
+				}
+				return err
+			},
+			func() error { _, err := down.Down(block, 5*size); return err },
+		} {
+			began := time.Now()
+			if err := work(); err != nil {
+				t.Fatal(err)
+			}
+			took[i] = append(took[i], time.Since(began))
+		}
+	}
+	for i := range took {
+		slices.Sort(took[i])
+	}
+	if trips, transfer := took[0][20], took[1][20]; transfer > 20*trips {
+		t.Errorf("a transfer takes %v, five round trips %v", transfer, trips)
+	}
 }

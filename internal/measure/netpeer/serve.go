@@ -198,7 +198,7 @@ func (s *server) serve(fd sock.FD, h Hello, d door) error {
 		return sock.ReadFull(fd, b[:])
 	}
 	if h.Op != Up && h.Op != Down {
-		if err := sock.NoDelay(fd); err != nil {
+		if err := sock.NoDelay(fd, true); err != nil {
 			return err
 		}
 	}
@@ -247,7 +247,7 @@ func (s *server) serve(fd sock.FD, h Hello, d door) error {
 		}
 		if err == nil && (h.Op == Up || h.Op == Down) {
 			Receipt{Bytes: amount, Info: infoOf(fd)}.put(receipt)
-			err = sock.WriteFull(fd, receipt)
+			err = atOnce(fd, receipt)
 		}
 		if errors.Is(err, io.EOF) {
 			return io.ErrUnexpectedEOF // in the middle
@@ -262,9 +262,18 @@ func (s *server) serve(fd sock.FD, h Hello, d door) error {
 func move(fd sock.FD, op Op, block []byte, amount int64) error {
 	defer thread.Quiet()()
 	if op == Up {
-		return sock.Receive(fd, block, amount)
+		return sock.Receive(fd, block, amount, stallTime)
 	}
 	return sock.Send(fd, block, amount)
+}
+
+// atOnce sends a receipt. The kernel would keep it until the client has confirmed the end of the data before it, which
+// may take the client's kernel 40 ms.
+func atOnce(fd sock.FD, receipt []byte) error {
+	if err := sock.NoDelay(fd, true); err != nil {
+		return err
+	}
+	return errors.Join(sock.WriteFull(fd, receipt), sock.NoDelay(fd, false))
 }
 
 // makeRoom lets n connections send and receive at the same time. The room is never reduced.

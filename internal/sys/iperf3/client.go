@@ -66,7 +66,7 @@ type Client struct {
 	ended   bool
 
 	Lanes []Lane
-	sets  []set // of each thread; none, if each stream has its own
+	sets  []set // of each thread, over TCP
 }
 
 // Threads is how many threads are to call Move.
@@ -141,7 +141,7 @@ func (c *Client) open() (err error) {
 	if c.control, err = c.connect(); err != nil {
 		return err
 	}
-	if err := sock.NoDelay(c.control); err != nil {
+	if err := sock.NoDelay(c.control, true); err != nil {
 		return err
 	}
 	if err = sock.WriteFull(c.control, c.cookie[:]); err == nil {
@@ -181,8 +181,8 @@ func (c *Client) open() (err error) {
 		return nil
 	}
 	// The server waits for the cookie of the last one, and so does not start.
-	if c.Lanes[len(c.Lanes)-1].fd, err = c.connect(); err == nil && t.Threads > 0 && t.Threads < len(c.Lanes) {
-		c.share(t.Threads)
+	if c.Lanes[len(c.Lanes)-1].fd, err = c.connect(); err == nil {
+		c.share()
 	}
 	return err
 }

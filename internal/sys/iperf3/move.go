@@ -24,8 +24,12 @@ type set struct {
 	amount int64 // of all of them together
 }
 
-// share has fewer threads than lanes serve the lanes.
-func (c *Client) share(n int) {
+// share has the threads serve the lanes.
+func (c *Client) share() {
+	n := len(c.Lanes)
+	if t := c.test.Threads; t > 0 && t < n {
+		n = t
+	}
 	c.sets = make([]set, n)
 	for i := range c.Lanes {
 		l, s := &c.Lanes[i], &c.sets[i%n]
@@ -52,19 +56,11 @@ func (c *Client) Move(i int) error {
 	l := &c.Lanes[i]
 	var err error
 	switch {
-	case c.test.Endless:
-		err = c.untilStopped(l)
 	case l.Amount == 0:
-	case c.test.UDP && l.Down:
-		err = c.receiveDatagrams(l)
-	case c.test.UDP:
-		err = c.sendDatagrams(l)
 	case l.Down:
-		err = sock.Receive(l.fd, l.block, l.Amount)
+		err = c.receiveDatagrams(l)
 	default:
-		if err = sock.Send(l.fd, l.block, l.Amount); err == nil {
-			err = c.arrived(l.fd)
-		}
+		err = c.sendDatagrams(l)
 	}
 	if err == nil {
 		c.emptied(l)
@@ -102,24 +98,6 @@ func (c *Client) moveSet(i int) error {
 
 // Stop ends the work of the lanes of an endless test.
 func (c *Client) Stop() { c.stopped.Store(true) }
-
-// untilStopped moves blocks until Stop.
-func (c *Client) untilStopped(l *Lane) (err error) {
-	for err == nil && !c.stopped.Load() {
-		if l.Down {
-			err = sock.Receive(l.fd, l.block, int64(len(l.block)))
-		} else {
-			err = sock.Send(l.fd, l.block, int64(len(l.block)))
-		}
-		if err == nil {
-			l.Amount += int64(len(l.block))
-		}
-	}
-	if err == nil && !l.Down {
-		err = c.arrived(l.fd)
-	}
-	return err
-}
 
 // arrived waits until the other end's kernel has every byte.
 func (c *Client) arrived(fd sock.FD) error {

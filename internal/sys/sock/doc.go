@@ -37,13 +37,10 @@ func ParseAddress(text string) (Address, error) {
 }
 
 // Read reads once; 0 bytes come with io.EOF.
-func Read(fd FD, b []byte) (int, error) { return readWith(readOnce, fd, b) }
-
-// readWith is Read by a call of one's own.
-func readWith(call func(fd FD, b []byte) (int, error), fd FD, b []byte) (int, error) {
+func Read(fd FD, b []byte) (int, error) {
 	var p patience
 	for {
-		n, err := call(fd, b)
+		n, err := readOnce(fd, b)
 		switch {
 		case again(err):
 			if p.over(fd, false) {
@@ -126,19 +123,6 @@ func Send(fd FD, block []byte, amount int64) error {
 			return err
 		}
 		amount -= n
-	}
-	return nil
-}
-
-// Receive reads exactly so many bytes, at most a block at a time: it waits until something has come, as iperf3 does,
-// and reads that. See thread.Room.
-func Receive(fd FD, block []byte, amount int64) error {
-	for amount > 0 {
-		n, err := readWith(bareRead, fd, block[:min(amount, int64(len(block)))])
-		if err != nil {
-			return err
-		}
-		amount -= int64(n)
 	}
 	return nil
 }

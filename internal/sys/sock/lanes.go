@@ -65,6 +65,7 @@ func (l *Lanes) block(n int) {
 
 func (l *Lanes) move(send, receive *int64, stop *atomic.Bool, stall time.Duration) error {
 	var end time.Time // of the patience; the clock is only looked at when nothing was ready
+	empty := false    // all that had come is read
 	for {
 		open := 0
 		for i, lane := range l.lanes {
@@ -77,6 +78,9 @@ func (l *Lanes) move(send, receive *int64, stop *atomic.Bool, stall time.Duratio
 		if open == 0 || stop != nil && stop.Load() {
 			return nil
 		}
+		if empty {
+			giveWay()
+		}
 		n, err := ready(l.polls[:open], min(time.Second, stall))
 		switch {
 		case err != nil && !again(err):
@@ -88,16 +92,18 @@ func (l *Lanes) move(send, receive *int64, stop *atomic.Bool, stall time.Duratio
 		case time.Now().After(end):
 			return ErrStalled
 		}
+		empty = n > 0
 		for round := 0; n > 0 && round < rounds; round++ {
 			for i, lane := range l.lanes[:open] {
 				if !l.polls[i].ready() {
 					continue
 				}
-				more, err := lane.step(lane.of(send, receive))
+				whole, err := lane.step(lane.of(send, receive))
 				if err != nil {
 					return err
 				}
-				if !more {
+				empty = empty && !whole && !lane.Sends
+				if !whole || !lane.Sends { // more may have come for others
 					l.polls[i].done()
 					n--
 				}
@@ -114,27 +120,50 @@ func (l *Lane) of(send, receive *int64) *int64 {
 	return receive
 }
 
-// step moves at most a block, and tells whether to go on at once. A receiver asks first: more may have come for others.
-func (l *Lane) step(left *int64) (more bool, err error) {
+// step moves at most a block, and tells whether it was a whole one.
+func (l *Lane) step(left *int64) (whole bool, err error) {
 	b := l.Block[:min(*left, int64(len(l.Block)))]
 	if len(b) == 0 {
 		return false, nil
 	}
-	var n int
+	n := 0
 	if l.Sends {
 		n, err = bareWrite(l.FD, b)
 	} else {
-		n, err = bareGet(l.FD, b)
+		n, err = take(l.FD, b)
 	}
 	switch {
 	case again(err), blocked(err):
 		return again(err), nil
 	case err != nil:
 		return false, err
-	case n == 0 && !l.Sends:
-		return false, io.EOF
 	}
 	*left -= int64(n)
 	l.Moved += int64(n)
-	return l.Sends && n == len(b), nil
+	return n == len(b), nil
+}
+
+// take fills b with what has come, as iperf3 does, and returns when nothing more is there.
+func take(fd FD, b []byte) (n int, err error) {
+	for n < len(b) {
+		got, err := bareGet(fd, b[n:])
+		if err == nil && got == 0 {
+			err = io.EOF
+		}
+		switch {
+		case err == nil:
+			n += got
+		case again(err):
+		case n > 0 && (err == io.EOF || blocked(err)):
+			return n, nil // the next call meets it again
+		default:
+			return 0, err
+		}
+	}
+	return n, nil
+}
+
+// Receive reads exactly so many bytes, at most a block at a time. See Lanes.Move.
+func Receive(fd FD, block []byte, amount int64, stall time.Duration) error {
+	return NewLanes([]Lane{{FD: fd, Block: block}}).Move(0, amount, stall)
 }

@@ -169,9 +169,13 @@ func limit(fd FD, writes bool) time.Duration {
 	return time.Duration(tv.Nano())
 }
 
-// NoDelay makes the kernel send small messages at once.
-func NoDelay(fd FD) error {
-	return os.NewSyscallError("setsockopt", unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1))
+// NoDelay has the kernel send small messages at once, or not any more.
+func NoDelay(fd FD, on bool) error {
+	v := 0
+	if on {
+		v = 1
+	}
+	return os.NewSyscallError("setsockopt", unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, v))
 }
 
 // Reset makes Close reset the connection on both ends instead of waiting for data in flight.

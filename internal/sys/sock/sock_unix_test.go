@@ -24,7 +24,7 @@ func TestDeadlinesOutlastSignals(t *testing.T) {
 	const deadline = 300 * time.Millisecond
 	block := make([]byte, 64<<10)
 	for name, wait := range map[string]func(fd sock.FD) error{
-		"receive": func(fd sock.FD) error { return sock.Receive(fd, block, 1) },
+		"receive": func(fd sock.FD) error { return sock.Receive(fd, block, 1, deadline) },
 		"send":    func(fd sock.FD) error { return sock.Send(fd, block, 1<<40) }, // nobody reads it
 		"lanes": func(fd sock.FD) error {
 			return sock.NewLanes([]sock.Lane{{FD: fd, Block: block}}).Move(0, 1, deadline)

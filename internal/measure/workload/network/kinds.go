@@ -100,8 +100,9 @@ func stream() workload.Kind {
 			"" + theOtherEnd + " " +
 			"direction=up sends from the environment to it (as iperf3 does), down in the other direction (iperf3 " +
 			"-R), both at once (--bidir): then each direction has half of the bytes. Each stream is a connection. A " +
-			"thread that serves one waits in its reads and writes, and the streams have equal shares of the bytes. " +
-			"One that serves several asks which are ready (poll), and each of them takes what it can, as in iperf3. " +
+			"thread asks which of its streams are ready (poll), as iperf3's does; one that sends a single stream to " +
+			"or from the peer waits in its writes. Streams with a thread each have equal shares of the bytes; of " +
+			"those that share one, each takes what it can. " +
 			"The connections are made before the clock starts. With server the other end is stock iperf3 -s: the " +
 			"clock also spans the start of the test, " +
 			"the CPU time at the other end is what iperf3 says, and a thread that serves both directions ends when " +
