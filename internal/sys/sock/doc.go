@@ -36,6 +36,14 @@ func ParseAddress(text string) (Address, error) {
 	return address(netip.AddrPortFrom(at.Addr().Unmap(), at.Port())), nil
 }
 
+// NoDelay has the kernel send small messages at once, or not any more.
+func NoDelay(fd FD, on bool) error {
+	if on {
+		return noDelay(fd, 1)
+	}
+	return noDelay(fd, 0)
+}
+
 // Read reads once; 0 bytes come with io.EOF.
 func Read(fd FD, b []byte) (int, error) {
 	var p patience

@@ -126,7 +126,7 @@ func (l *Lane) step(left *int64) (whole bool, err error) {
 	if len(b) == 0 {
 		return false, nil
 	}
-	n := 0
+	var n int
 	if l.Sends {
 		n, err = bareWrite(l.FD, b)
 	} else {

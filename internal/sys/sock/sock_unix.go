@@ -169,12 +169,7 @@ func limit(fd FD, writes bool) time.Duration {
 	return time.Duration(tv.Nano())
 }
 
-// NoDelay has the kernel send small messages at once, or not any more.
-func NoDelay(fd FD, on bool) error {
-	v := 0
-	if on {
-		v = 1
-	}
+func noDelay(fd FD, v int) error {
 	return os.NewSyscallError("setsockopt", unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, v))
 }
 

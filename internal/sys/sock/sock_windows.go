@@ -168,12 +168,7 @@ func Limit(fd FD, d time.Duration) error {
 // limit is not asked for: nothing interrupts a wait here.
 func limit(FD, bool) time.Duration { return 0 }
 
-// NoDelay has the kernel send small messages at once, or not any more.
-func NoDelay(fd FD, on bool) error {
-	v := 0
-	if on {
-		v = 1
-	}
+func noDelay(fd FD, v int) error {
 	return windows.SetsockoptInt(fd, windows.IPPROTO_TCP, windows.TCP_NODELAY, v)
 }
 
