@@ -20,6 +20,14 @@ import (
 	"tare/internal/sys/proc"
 )
 
+// whyIperf3 is why the rates of tare and iperf3 are apart over virtual cards, and whySender where both have the same
+// server.
+const (
+	whyIperf3 = "a sender has to wake a receiver that sleeps, and the receivers differ in how often they do; see " +
+		"Reading it"
+	whySender = "iperf3's client does more for a datagram; see Reading it"
+)
+
 // networkRows compare net.stream and net.udp with iperf3: the same number of bytes or datagrams of the same size, over
 // this machine's loopback or a pair of virtual cards between two networks. All rates are those at which the receiver
 // got them. tare's other end is the run's peer, as it is in a run, and in rows of their own the same server of iperf3
@@ -28,11 +36,18 @@ func networkRows() []row {
 	var rows []row
 	add := func(name, what string, g network, unit string) {
 		g.udp = unit != "MiB/s"
+		why := ""
+		switch {
+		case g.same && g.udp:
+			why = whySender
+		case g.veth && !g.same:
+			why = whyIperf3
+		}
 		if g.same {
 			name, what = "iperf-"+name, what+"; both clients at the same server, iperf3 -s"
 		}
 		rows = append(rows, row{name: name, what: what, peer: "iperf3", programs: []string{"iperf3"},
-			figures: []figure{{unit: unit, goal: 1, agrees: true}},
+			figures: []figure{{unit: unit, goal: 1, agrees: true, why: why}},
 			open:    func(ctx context.Context, b *bench) (*contest, error) { return openNetwork(ctx, b, g) }})
 	}
 	for n := range 4 {

@@ -105,13 +105,13 @@ func (f *flow) number(place uint64, left time.Duration) {
 	binary.LittleEndian.PutUint64(f.packet[8:], uint64(left))
 }
 
-// receive receives datagrams up to the mark after the last one.
-func (f *flow) receive(amount int64) (a sock.Arrivals, err error) {
+// receive receives datagrams, with a time between two, up to the mark after the last one.
+func (f *flow) receive(amount int64, gap time.Duration) (a sock.Arrivals, err error) {
 	defer thread.Quiet()()
 	f.round++
 	began := time.Now()
 	for {
-		n, err := sock.Get(f.udp, f.packet)
+		n, waited, err := sock.Get(f.udp, f.packet)
 		if err != nil {
 			return a, err
 		}
@@ -125,6 +125,9 @@ func (f *flow) receive(amount int64) (a sock.Arrivals, err error) {
 			return a, sock.WriteFull(f.tcp, account)
 		case place < uint64(amount):
 			a.Add(int64(place), time.Duration(binary.LittleEndian.Uint64(f.packet[8:])), time.Since(began))
+		}
+		if waited && gap == 0 {
+			sock.Rest()
 		}
 	}
 }
@@ -190,7 +193,7 @@ func (f *Flow) Down(amount int64, gap time.Duration) (sock.Arrivals, error) {
 	if err := f.order(amount, 1, gap); err != nil {
 		return sock.Arrivals{}, err
 	}
-	a, err := f.receive(amount)
+	a, err := f.receive(amount, gap)
 	if err != nil {
 		err = silent("receive datagrams from the peer", err)
 	}

@@ -344,7 +344,7 @@ func (f *flow) serve(amount int64) (err error) {
 		return errors.New("this is not a valid order")
 	}
 	if order[0] == 0 {
-		_, err = f.receive(amount)
+		_, err = f.receive(amount, gap)
 	} else {
 		_, err = f.send(amount, gap)
 	}

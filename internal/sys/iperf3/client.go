@@ -262,7 +262,7 @@ func (c *Client) datagrams(l *Lane) (err error) {
 	}
 	// A second greeting would be the server's next stream, so a lost one cannot be repeated.
 	var b [4]byte
-	n, err := sock.Get(l.fd, b[:])
+	n, _, err := sock.Get(l.fd, b[:])
 	switch {
 	case errors.Is(err, sock.ErrStalled):
 		return fmt.Errorf("no answer over UDP in %v: a firewall may be in between, or a datagram was lost: try again",

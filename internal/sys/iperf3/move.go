@@ -137,7 +137,7 @@ func (c *Client) receiveDatagrams(l *Lane) error {
 	var end time.Time // of the patience with a server that sends nothing
 	seen := int64(-1) // datagrams when it began
 	for l.Got.Next < l.Amount {
-		n, err := sock.Get(l.fd, l.block)
+		n, waited, err := sock.Get(l.fd, l.block)
 		if errors.Is(err, sock.ErrStalled) {
 			if seen != l.Got.Received {
 				seen, end = l.Got.Received, time.Now().Add(c.test.Stall-min(glance, c.test.Stall))
@@ -153,6 +153,9 @@ func (c *Client) receiveDatagrams(l *Lane) error {
 		}
 		if number, left, ok := ParseHeader(l.block[:n], true); ok {
 			l.Got.Add(number-1, left, time.Since(c.began))
+		}
+		if waited && c.test.Gap == 0 {
+			sock.Rest()
 		}
 	}
 	return nil

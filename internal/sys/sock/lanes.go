@@ -78,10 +78,7 @@ func (l *Lanes) move(send, receive *int64, stop *atomic.Bool, stall time.Duratio
 		if open == 0 || stop != nil && stop.Load() {
 			return nil
 		}
-		if empty {
-			giveWay()
-		}
-		n, err := ready(l.polls[:open], min(time.Second, stall))
+		n, err := l.wait(open, empty, min(time.Second, stall))
 		switch {
 		case err != nil && !again(err):
 			return err
@@ -110,6 +107,21 @@ func (l *Lanes) move(send, receive *int64, stop *atomic.Bool, stall time.Duratio
 			}
 		}
 	}
+}
+
+// asks is how often a receiver that has read all that came asks again before it sleeps: more may come meanwhile, and to
+// wake it costs the sender an interrupt, which is dear in a virtual machine.
+const asks = 3
+
+// wait waits until one of the lanes that are open is ready, at most so long, and returns how many are.
+func (l *Lanes) wait(open int, empty bool, most time.Duration) (n int, err error) {
+	for i := 0; empty && i < asks && n == 0 && err == nil; i++ {
+		n, err = ready(l.polls[:open], 0)
+	}
+	if n > 0 || err != nil {
+		return n, err
+	}
+	return ready(l.polls[:open], most)
 }
 
 // of is the one that the lane counts down.

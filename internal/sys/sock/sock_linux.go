@@ -57,16 +57,16 @@ func ready(polls []poll, most time.Duration) (int, error) {
 	return int(n), nil
 }
 
-// giveWay lets others have the processor, for a microsecond if none wants it. A receiver does so before it sleeps: more
-// may come meanwhile, and to wake it costs the sender an interrupt, which is dear in a virtual machine. Without it one
-// stream over the loopback was 4 % slower than iperf3's, whose receiver does more between its reads.
-func giveWay() {
-	for range 3 {
-		unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
-	}
-}
-
 func bareGet(fd FD, b []byte) (int, error) { return untold(unix.SYS_RECVFROM, fd, b, 0) }
+
+// askGet is bareGet that tells whether it had to wait.
+func askGet(fd FD, b []byte) (n int, waited bool, err error) {
+	if n, err = untold(unix.SYS_RECVFROM, fd, b, unix.MSG_DONTWAIT); err != unix.EAGAIN {
+		return n, false, err
+	}
+	n, err = bareGet(fd, b)
+	return n, true, err
+}
 
 func untold(call uintptr, fd FD, b []byte, flags uintptr) (int, error) {
 	n, _, e := unix.RawSyscall6(call, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), flags,

@@ -29,7 +29,7 @@ func TestDeadlinesOutlastSignals(t *testing.T) {
 		"lanes": func(fd sock.FD) error {
 			return sock.NewLanes([]sock.Lane{{FD: fd, Block: block}}).Move(0, 1, deadline)
 		},
-		"get": func(fd sock.FD) error { _, err := sock.Get(fd, block); return err },
+		"get": func(fd sock.FD) error { _, _, err := sock.Get(fd, block); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
 			at, err := sock.ParseAddress(l.Addr().String())

@@ -253,10 +253,13 @@ func readOnce(fd FD, b []byte) (int, error) {
 
 func bareWrite(fd FD, b []byte) (int, error) { return writeOnce(fd, b) }
 
-// giveWay is for Linux: what a wake-up costs was only measured there.
-func giveWay() {}
-
 func bareGet(fd FD, b []byte) (int, error) { return readOnce(fd, b) }
+
+// askGet does not tell whether it had to wait: what a wake-up costs was only measured on Linux.
+func askGet(fd FD, b []byte) (n int, waited bool, err error) {
+	n, err = bareGet(fd, b)
+	return n, false, err
+}
 
 // Refused tells that nobody listens.
 func Refused(err error) bool { return err == windows.WSAECONNREFUSED || err == windows.WSAECONNRESET }
