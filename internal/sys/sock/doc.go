@@ -160,7 +160,9 @@ func Put(fd FD, b []byte) error {
 func Get(fd FD, b []byte) (n int, waited bool, err error) {
 	var p patience
 	for {
-		n, waited, err = askGet(fd, b)
+		var slept bool
+		n, slept, err = askGet(fd, b)
+		waited = waited || slept
 		if again(err) && !p.over(fd, false) {
 			continue
 		}
