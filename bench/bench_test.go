@@ -303,6 +303,22 @@ func TestInsertSomeRows(t *testing.T) {
 			t.Errorf("lacks %q:\n%s", want, got)
 		}
 	}
+	third, err := between(got, "P", result("day 3", "2 of 2", line("c", ""), line("new", "")), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "- a machine\n- 1 row of these again: boot. Measured on day 2.\n- 2 rows of these again: c, new. " +
+		"Measured on day 3.\n\n| row "
+	if !strings.Contains(third, want) {
+		t.Errorf("lacks %q:\n%s", want, third)
+	}
+	fourth, err := between(third, "P", result("day 4", "2 of 2", line("boot", "")), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(fourth, "Measured on day 2") {
+		t.Errorf("names a run of which no row is left:\n%s", fourth)
+	}
 	var names []string
 	for _, l := range tableLines(got) {
 		names = append(names, l[0])

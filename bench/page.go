@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -145,6 +146,28 @@ func short(row []string) string {
 	return what
 }
 
+var againPattern = regexp.MustCompile(`\d+ rows? of these again: ([^.]+)\. `)
+
+// withoutRows takes rows off the lines that say which were measured again, so that each is named at the run of its
+// figure alone.
+func withoutRows(head string, rows []string) string {
+	var kept []string
+	for _, line := range strings.Split(head, "\n") {
+		if at := againPattern.FindStringSubmatchIndex(line); at != nil {
+			names := slices.DeleteFunc(strings.Split(line[at[2]:at[3]], ", "), func(name string) bool {
+				return slices.Contains(rows, name)
+			})
+			if len(names) == 0 {
+				continue
+			}
+			line = line[:at[0]] + unit.Plural(len(names), "row") + " of these again: " + strings.Join(names, ", ") +
+				line[at[3]:]
+		}
+		kept = append(kept, line)
+	}
+	return strings.Join(kept, "\n")
+}
+
 // replaceRows puts the lines of a result of some rows in the place of those that a full result has, those of new rows
 // at its end, and says so below its first line.
 func replaceRows(full, some string) string {
@@ -174,8 +197,9 @@ func replaceRows(full, some string) string {
 	writeTable(&table, rows)
 	head, _, _ := strings.Cut(full, "\n| ")
 	first, _, _ := strings.Cut(some, "\n")
-	fmt.Fprintf(&b, "%s\n- %s of these again: %s. %s\n\n%s", strings.TrimRight(head, "\n"),
-		unit.Plural(len(toldRows(some)), "row"), strings.Join(toldRows(some), ", "), first, table.String())
+	fmt.Fprintf(&b, "%s\n- %s of these again: %s. %s\n\n%s",
+		withoutRows(strings.TrimRight(head, "\n"), toldRows(some)), unit.Plural(len(toldRows(some)), "row"),
+		strings.Join(toldRows(some), ", "), first, table.String())
 	writeAgreement(&b, agreed, compared)
 	b.WriteString(toldHead)
 	written := map[string]bool{}
