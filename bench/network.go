@@ -37,14 +37,14 @@ func networkRows() []row {
 	add := func(name, what string, g network, unit string) {
 		g.udp = unit != "MiB/s"
 		why := ""
-		switch {
+		if g.same {
+			name, what = "iperf-"+name, what+"; both clients at the same server, iperf3 -s"
+		}
+		switch { // the others are not explained
 		case g.same && g.udp:
 			why = whySender
 		case g.veth && !g.same:
 			why = whyIperf3
-		}
-		if g.same {
-			name, what = "iperf-"+name, what+"; both clients at the same server, iperf3 -s"
 		}
 		rows = append(rows, row{name: name, what: what, peer: "iperf3", programs: []string{"iperf3"},
 			figures: []figure{{unit: unit, goal: 1, agrees: true, why: why}},

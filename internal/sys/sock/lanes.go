@@ -113,7 +113,8 @@ func (l *Lanes) move(send, receive *int64, stop *atomic.Bool, stall time.Duratio
 // wake it costs the sender an interrupt, which is dear in a virtual machine.
 const asks = 3
 
-// wait waits until one of the lanes that are open is ready, at most so long, and returns how many are.
+// wait waits until one of the lanes that are open is ready, at most so long, and returns how many are. empty: all that
+// had come is read.
 func (l *Lanes) wait(open int, empty bool, most time.Duration) (n int, err error) {
 	for i := 0; empty && i < asks && n == 0 && err == nil; i++ {
 		n, err = ready(l.polls[:open], 0)
