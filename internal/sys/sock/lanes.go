@@ -44,12 +44,17 @@ func (l *Lanes) MoveAny(amount int64, stop *atomic.Bool, stall time.Duration) er
 	return l.with(&amount, &amount, stop, stall)
 }
 
-// with has the connections not wait meanwhile.
+// with has the connections not wait meanwhile. One that receives may have answered a greeting or an order before: Linux
+// would then take it for a conversation, in which each answer confirms what was asked, and delay its confirmations. Four
+// streams over the loopback that had just begun lost 8 % of their throughput by that.
 func (l *Lanes) with(send, receive *int64, stop *atomic.Bool, stall time.Duration) (err error) {
 	for i, lane := range l.lanes {
 		if err = nonblocking(lane.FD, true); err != nil {
 			l.block(i)
 			return err
+		}
+		if !lane.Sends {
+			confirmSoon(lane.FD) // fails only where the connection is of no more use
 		}
 	}
 	err = l.move(send, receive, stop, stall)

@@ -1,6 +1,7 @@
 package sock
 
 import (
+	"os"
 	"time"
 	"unsafe"
 
@@ -38,6 +39,11 @@ func Stat(fd FD) (Info, bool) {
 func Drained(fd FD) bool {
 	n, err := unix.IoctlGetInt(fd, unix.TIOCOUTQ)
 	return err != nil || n == 0
+}
+
+// confirmSoon has the kernel confirm what comes as it does on a connection on which nothing was sent.
+func confirmSoon(fd FD) error {
+	return os.NewSyscallError("setsockopt", unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_QUICKACK, 1))
 }
 
 // bareWrite and bareGet hide their waits from Go's scheduler: to inform it costs a stream over the loopback

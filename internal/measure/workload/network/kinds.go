@@ -102,7 +102,8 @@ func stream() workload.Kind {
 			"-R), both at once (--bidir): then each direction has half of the bytes. Each stream is a connection. A " +
 			"thread asks which of its streams are ready (poll), as iperf3's does; one that sends a single stream to " +
 			"or from the peer waits in its writes. Streams with a thread each have equal shares of the bytes; of " +
-			"those that share one, each takes what it can. " +
+			"those that share one, each takes what it can. A receiver on Linux confirms as one that never sent " +
+			"anything (TCP_QUICKACK): the orders between the ends are not to change how the kernel does it. " +
 			"The connections are made before the clock starts. With server the other end is stock iperf3 -s: the " +
 			"clock also spans the start of the test, " +
 			"the CPU time at the other end is what iperf3 says, and a thread that serves both directions ends when " +
