@@ -1,6 +1,8 @@
 package cli_test
 
 import (
+	"fmt"
+	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"strings"
@@ -130,6 +132,52 @@ func TestCommandLineOfTheManual(t *testing.T) {
 	}
 }
 
+// hypervisor holds what a stream from the machine costs QEMU. It is the time of QEMU's own threads, of which one is the
+// machine's processor, and not what the client in the machine or the peer used. The host has no such figure.
+func (l *lab) hypervisor(name string) {
+	l.Helper()
+	for _, target := range []string{"host", "vm"} {
+		streams := 0
+		for _, t := range l.trialsOf(name, target) {
+			if t.Error != nil || t.Metrics["throughput"] == 0 {
+				continue
+			}
+			streams++
+			cost, known := t.Metrics["host_cpu_ms_per_gib"]
+			if target == "host" {
+				if known {
+					l.Errorf("%v ms of a hypervisor on the host", cost)
+				}
+				continue
+			}
+			threads, seconds := map[string]float64{}, 0.0
+			for part := range strings.SplitSeq(t.State[record.HostCPU], ", ") {
+				var used float64
+				i := strings.LastIndex(strings.TrimSuffix(part, " s"), " ")
+				if _, err := fmt.Sscanf(part[i+1:], "%f s", &used); err != nil {
+					l.Fatalf("%q: %v", t.State[record.HostCPU], err)
+				}
+				threads[part[:max(i, 0)]], seconds = used, seconds+used
+			}
+			gib := float64(t.Work) / 1024
+			if rounded := 0.5 * float64(len(threads)); cost <= 0 || math.Abs(cost*gib-1e3*seconds) > rounded+1e-6 {
+				l.Errorf("%v ms for each GiB, of which %v were moved in %v s", cost, gib, threads)
+			}
+			if threads["CPU 0/TCG"] <= 0 || threads["CPU 0/TCG"] == seconds {
+				l.Errorf("the threads are %v, without the machine's processor or without what moves its bytes", threads)
+			}
+			for _, other := range []string{"client_cpu_ms_per_gib", "peer_cpu_ms_per_gib"} {
+				if is := t.Metrics[other]; is <= 0 || is == cost {
+					l.Errorf("%s is %v, the hypervisor's %v", other, is, cost)
+				}
+			}
+		}
+		if streams == 0 {
+			l.Errorf("no stream of %s counts", target)
+		}
+	}
+}
+
 // What the work asks its kernel for is seen in a machine, too, and beside it what serves the machine here.
 func TestWhySeesIntoTheMachine(t *testing.T) {
 	l := newLab(t)
@@ -141,14 +189,16 @@ trial: 20ms
 blocks: 7
 environments:
   host: local
-  `+machine+`
+  `+machine+`&nic=virtio
 workloads:
   - fs.seqread: {size: 1MiB}
+  - net.stream
 `)
 	if o := l.do("run", "plan.yaml", "-o", "out"); o.code != 0 {
 		t.Fatalf("exit code %d:\n%s%s", o.code, o.err, o.out)
 	}
-	o := l.do("why", "out", "vm", "--rounds", "2", "--all")
+	l.hypervisor("out")
+	o := l.do("why", "out", "vm,fs.seqread size=1MiB", "--rounds", "2", "--all")
 	if o.code != 0 {
 		t.Fatalf("exit code %d:\n%s%s", o.code, o.err, o.out)
 	}
