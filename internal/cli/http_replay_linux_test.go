@@ -2,12 +2,14 @@ package cli_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -39,8 +41,15 @@ func (p *pages) serve(t *testing.T, within ...string) {
 error_log stderr warn;
 events { }
 http { access_log DIR/access.log combined;
+	log_format objects escape=json '{"time_iso8601":"$time_iso8601","remote_addr":"$remote_addr","request":"$request",'
+		'"status":"$status","body_bytes_sent":"$body_bytes_sent","http_user_agent":"$http_user_agent"}';
+	log_format forms '$request_method $request_uri $content_type $request_body';
+	access_log DIR/objects.log objects;
 	client_body_temp_path DIR; proxy_temp_path DIR; fastcgi_temp_path DIR; uwsgi_temp_path DIR; scgi_temp_path DIR;
-	server { listen AT; root DIR; } }
+	server { listen AT; root DIR;
+		location = /form { proxy_pass http://AT/taken; access_log DIR/access.log combined;
+			access_log DIR/objects.log objects; access_log DIR/forms.log forms; }
+		location = /taken { access_log off; return 201; } } }
 `)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -61,13 +70,13 @@ http { access_log DIR/access.log combined;
 	}
 }
 
-// log returns the log once it has so many lines: a server writes one behind its answer.
-func (p *pages) log(t *testing.T, lines int) string {
+// log returns a log once it has so many lines: a server writes one behind its answer.
+func (p *pages) log(t *testing.T, name string, lines int) string {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		text, err := os.ReadFile(filepath.Join(p.dir, "access.log"))
+		text, err := os.ReadFile(filepath.Join(p.dir, name))
 		if err != nil || time.Now().After(end) {
-			t.Fatalf("%d lines are in the log: %v", strings.Count(string(text), "\n"), err)
+			t.Fatalf("%d lines are in %s: %v", strings.Count(string(text), "\n"), name, err)
 		}
 		if strings.Count(string(text), "\n") == lines {
 			return string(text)
@@ -75,35 +84,96 @@ func (p *pages) log(t *testing.T, lines int) string {
 	}
 }
 
-// ask asks for everything, good and bad.
-func (p *pages) ask(t *testing.T) {
+// ask asks for everything, good and bad. It returns what a browser would save of that, as a HAR file.
+func (p *pages) ask(t *testing.T) string {
 	t.Helper()
+	type pair struct {
+		Name  string `json:"name"`
+		Value string `json:"value"`
+	}
+	type object = map[string]any
+	var entries []object
 	for i := range 400 {
-		method, path := "GET", fmt.Sprintf("/page-%d.html?n=%d", i%5, i)
+		method, path, body := "GET", fmt.Sprintf("/page-%d.html?n=%d", i%5, i), ""
 		switch {
 		case i%40 == 7:
 			path = "/nothing"
 		case i%40 == 9:
-			method = "POST"
+			method, path, body = "POST", "/form", form(i)
 		}
-		r, err := http.NewRequest(method, "http://"+p.address+path, nil)
+		r, err := http.NewRequest(method, "http://"+p.address+path, strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.Header.Set("User-Agent", fmt.Sprintf("client %d", i%16))
+		if body != "" {
+			r.Header.Set("Content-Type", formType)
+		}
+		began := time.Now()
 		answer, err := http.DefaultClient.Do(r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := io.Copy(io.Discard, answer.Body); err != nil {
+		size, err := io.Copy(io.Discard, answer.Body)
+		if err != nil {
 			t.Fatal(err)
 		}
 		answer.Body.Close()
+		var headers []pair
+		for name := range r.Header {
+			headers = append(headers, pair{name, r.Header.Get(name)})
+		}
+		asked := object{"method": method, "url": r.URL.String(), "headers": headers}
+		if body != "" {
+			asked["postData"] = object{"mimeType": formType, "text": body}
+		}
+		entries = append(entries, object{"startedDateTime": began, "request": asked,
+			"response": object{"status": answer.StatusCode, "content": object{"size": size}}})
+	}
+	text, err := json.Marshal(object{"log": object{"version": "1.2", "entries": entries}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+const formType = "application/x-www-form-urlencoded"
+
+// form is what the request of a number sends.
+func form(i int) string { return fmt.Sprintf("number=%d&text=%%C3%%A4+%%26", i) }
+
+// came holds that each form has come as it was sent, as often as each other, and not only from who asked first.
+func (p *pages) came(t *testing.T, asked bool) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(p.dir, "forms.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, first := map[string]int{}, form(9)
+	for line := range strings.Lines(string(text)) {
+		sent, ok := strings.CutPrefix(strings.TrimSpace(line), "POST /form "+formType+" ")
+		if !ok {
+			t.Fatalf("the server has got %q", line)
+		}
+		all[sent]++
+	}
+	least := 1
+	if asked {
+		least++
+	}
+	for i := 9; i < 400; i += 40 {
+		if is := all[form(i)]; is < least || is != all[first] {
+			t.Errorf("the form %s came %d times, %v", form(i), is, all)
+		}
+	}
+	if len(all) != 10 {
+		t.Errorf("the forms are %v", all)
 	}
 }
 
 // TestHTTPReplay has a real nginx log what clients ask, and replays that log on it and on another nginx, which has the
-// same address in a network of its own. First a page differs, so that nothing is compared but what was returned.
+// same address in a network of its own. First a page differs, so that nothing is compared but what was returned. At
+// last the requests also come from a log in JSON, and from what a browser would save.
 func TestHTTPReplay(t *testing.T) {
 	l := newLab(t)
 	need(l, "nginx", "nsenter", "ip")
@@ -121,11 +191,15 @@ func TestHTTPReplay(t *testing.T) {
 	t.Cleanup(func() { space.Close() })
 	here.serve(t)
 	there.serve(t, space.Network()...)
-	here.ask(t)
-	l.file("access.log", here.log(t, 400))
-	l.file("plan.yaml", "trial: 20ms\nblocks: 6\nenvironments:\n  host: local\n  far: 'command?argv="+
-		strings.Join(space.Network(), " ")+"'\nworkloads:\n  - {kind: http.replay, url: 'http://"+here.address+
-		"', log: access.log, lanes: 2, whole: yes}\n")
+	l.file("browser.har", here.ask(t))
+	l.file("access.log", here.log(t, "access.log", 400))
+	l.file("objects.log", here.log(t, "objects.log", 400))
+	work := "  - {kind: http.replay, url: 'http://" + here.address + "', lanes: 2, whole: yes, log: "
+	plan := "trial: 20ms\nblocks: 8\nenvironments:\n  host: local\n  far: 'command?argv=" +
+		strings.Join(space.Network(), " ") + "'\nworkloads:\n" + work + "access.log, label: lines}\n"
+	l.file("plan.yaml", plan)
+	l.file("formats.yaml", plan+work+"objects.log, label: objects}\n"+work+"browser.har, label: entries}\n"+
+		work+"browser.har, label: forms, writes: yes}\n")
 	said := func(wants []string, args ...string) {
 		t.Helper()
 		o := l.do(args...)
@@ -146,5 +220,30 @@ func TestHTTPReplay(t *testing.T) {
 		`"text": "<p>Error establishing a database connection`}, "report", "differs", "--format", "json")
 	said([]string{"| number | host | far |", "`" + broken}, "report", "differs", "--format", "markdown")
 	there.write(t, 3, strings.Repeat("<p>page 3</p>\n", 50)+time.Now().Format(time.RFC1123))
-	said([]string{"all executions of a trial together"}, "run", "plan.yaml", "-o", "equal")
+	// The same requests from each format. What a form has sent is in the browser's file alone.
+	said([]string{"lines: all executions of a trial together", "objects: all executions of a trial together",
+		"entries: all executions of a trial together", "forms: all executions of a trial together",
+		"log access.log: 390 of 400 requests", "log objects.log: 390 of 400 requests",
+		"log browser.har: 390 of 400 requests", "log browser.har: 400 of 400 requests"}, "run", "formats.yaml", "-o",
+		"equal")
+	answers, n := map[string]uint64{}, map[string]uint64{} // sums of the answers to so many requests
+	for _, target := range []string{"host", "far"} {
+		for _, tr := range l.trialsOf("equal", target) {
+			sum, err := strconv.ParseUint(tr.State["sum"], 16, 64)
+			asked, err2 := strconv.ParseUint(tr.State["requests"], 10, 64)
+			if tr.Error != nil || err != nil || err2 != nil || tr.State["errors"] != "none" {
+				t.Fatalf("%s in %s: %v, %v", tr.Workload, target, tr.Error, tr.State)
+			}
+			if n[tr.Workload] += asked; tr.Workload != "forms" { // whose answers are not compared
+				answers[tr.Workload] += sum
+			}
+		}
+	}
+	for _, format := range []string{"objects", "entries"} {
+		if answers[format] == 0 || answers[format]*n["lines"] != answers["lines"]*n[format] {
+			t.Errorf("the answers to requests of the format %s differ: %x to %v", format, answers, n)
+		}
+	}
+	here.came(t, true)
+	there.came(t, false)
 }
