@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"tare/internal/measure/fileio"
+	"tare/internal/measure/workload"
 	"tare/internal/measure/workload/trialtest"
 	"tare/internal/record"
 	"tare/internal/sys/proc"
@@ -189,6 +191,70 @@ func TestColdSite(t *testing.T) {
 	refused("the server was not ready within 1s: connect to", with("restart", "true", "ready", "", "ready-match", "",
 		"ready-timeout", "1s")...)
 	refused("no such file", "files", s.dir+"/nothing")
+}
+
+// TestColdSiteWithoutFiles has a site whose files nobody names: before each page the whole page cache is dropped, and
+// with it what the site reads. Who may not drop it is told to name the files.
+func TestColdSiteWithoutFiles(t *testing.T) {
+	s := newPHPSite(t)
+	k := trialtest.Named(t, Kinds(), "http.cold")
+	lib := filepath.Join(s.dir, "www", "lib.php")
+	resident := func() float64 {
+		t.Helper()
+		share, err := fileio.Resident(lib)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return share
+	}
+	p, err := k.Resolve(s.given())
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := k.New(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if os.WriteFile("/proc/sys/vm/drop_caches", []byte("3\n"), 0) != nil {
+		_, err := trialtest.TryTrial(t, made, 1)
+		f, ok := errors.AsType[*record.Failure](err)
+		if !ok || f.Kind != "cache-state" || !strings.Contains(f.Message, "drop the page cache: ") ||
+			!strings.Contains(f.Message, "; name the files with files=") {
+			t.Errorf("%v", err)
+		}
+		return
+	}
+	trial := made.(*coldSiteTrial)
+	b := &workload.Bench{Dir: t.TempDir(), Work: 1}
+	if err := trial.Setup(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	_, on := fileio.Volume(lib)
+	inMemory := on == "tmpfs" || on == "ramfs" // such a file never leaves it
+	if _, err := os.ReadFile(lib); err != nil {
+		t.Fatal(err)
+	}
+	if is := resident(); is != 1 {
+		t.Errorf("%v of a file that was read is in the page cache", is)
+	}
+	if err := errors.Join(trial.chill(t.Context()), trial.prove(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if is := resident(); is != 0 && !inMemory {
+		t.Errorf("%v of the file is in the page cache before the page is asked for", is)
+	}
+	if err := trial.ask(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if is := resident(); is != 1 {
+		t.Errorf("the site has not read the file, of which %v is in the page cache", is)
+	}
+	if err := errors.Join(trial.Report(b), trial.Cleanup(b)); err != nil {
+		t.Fatal(err)
+	}
+	if b.State["cache"] != "cold" || b.State["cold_files"] != "0" || b.State["cache_dropped_by"] != "drop_caches" {
+		t.Errorf("%v", b.State)
+	}
 }
 
 func TestColdSiteRefuses(t *testing.T) {
