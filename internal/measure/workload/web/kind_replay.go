@@ -125,7 +125,8 @@ func newReplayOptions(p workload.Params) (o *replayOptions, err error) {
 	case err != nil:
 		return nil, err
 	case p[workload.FromParam] != "" && stack.Names(p["url"]):
-		return nil, errors.New("from= is not for a stack, which listens on its own loopback")
+		return nil, errors.New("from= is not for a stack: only http.load opens one to other hosts; leave from= " +
+			"out, or name another server with url=http://ADDRESS[:PORT]")
 	case to.path != "/":
 		return nil, fmt.Errorf("url=%s: it has a path; the paths are those of the log", hidden(p["url"]))
 	case p.Duration("timeout") <= 0:

@@ -294,6 +294,7 @@ func TestReplayRefuses(t *testing.T) {
 		"ca= is only for https":                {"ca": "/ca.pem"},
 		"url=stack:/index.php: it has a path":  {"url": "stack:/index.php"},
 		"a page of a stack is stack:/PATH":     {"url": "stack-squid:/"},
+		"only http.load opens one to other":    {"url": "stack:/", "from": "c1"},
 		"mask":                                 {"mask": "("},
 		"it has no effect with compare=status": {"mask": "x", "compare": "status"},
 		"is a secret":                          {"cookie": "a=b"},
