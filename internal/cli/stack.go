@@ -22,6 +22,7 @@ import (
 	"tare/internal/lab/microvm"
 	"tare/internal/lab/stack"
 	"tare/internal/measure/wire"
+	"tare/internal/suggest"
 	"tare/internal/sys/proc"
 	"tare/internal/unit"
 )
@@ -161,6 +162,9 @@ namespace?net=host that is this machine's.
 			if err != nil {
 				return usageError{err}
 			}
+			if err := cmd.bare(s); err != nil {
+				return usageError{err}
+			}
 			s = s.With(map[string]string{stack.SettingName: spec.String()})
 			if err := cmd.drivers.Check(s); err != nil {
 				return usageError{err}
@@ -174,6 +178,16 @@ namespace?net=host that is this machine's.
 	c.Flags().StringVarP(&where, "env", "e", "box=namespace?net=host",
 		"the environment: NAME[=DRIVER[:ARG][?key=value&...]]")
 	return c
+}
+
+// bare says what to write for a name without a driver, unless it is nearly that of one.
+func (cmd *stackCommand) bare(s env.Spec) error {
+	_, known := cmd.drivers.Lookup(s.Driver)
+	if known || s.Name != s.Driver || suggest.Nearest(s.Driver, append(cmd.drivers.Names(), "host")) != "" {
+		return nil
+	}
+	return fmt.Errorf("environment %s: there is no driver %q; a new environment needs one after its name, such as "+
+		"--env '%s=namespace?net=host'", s.Name, s.Driver, s.Name)
 }
 
 // up opens the environment, starts the site in it, and waits.
