@@ -30,6 +30,9 @@
 # it names. That takes some minutes, once.
 #
 # scripts/deps.sh reframe prints the folder of a Python environment with ReFrame.
+#
+# scripts/deps.sh oha prints the path of oha, which a row of bench compares with. No release of Debian has it. cargo builds it, in
+# some minutes, once.
 set -euo pipefail
 
 # Where what is fetched once is kept. Tests in another home name it.
@@ -288,6 +291,37 @@ reframe() {
 	echo "$dir"
 }
 
+# oha prints the path of one that runs.
+oha() {
+	local version=1.16.0 cargo dir work
+	if [ -n "${TARE_OHA:-}" ]; then
+		echo "$TARE_OHA"
+		return
+	fi
+	dir=$cache/oha-$version
+	if ! "$dir/bin/oha" --version >/dev/null 2>&1; then
+		# rustup puts cargo where not every shell looks.
+		if ! cargo=$(PATH=$PATH:${CARGO_HOME:-${HOME:-/root}/.cargo}/bin command -v cargo); then
+			echo "deps: no cargo here to build oha; name one with TARE_OHA=PATH" >&2
+			return 1
+		fi
+		echo "deps: building oha $version; this takes some minutes" >&2
+		mkdir -p "$cache"
+		work=$(mktemp -d "$dir.XXXXXX")
+		# shellcheck disable=SC2064
+		trap "rm -rf '$work'" EXIT
+		if ! (cd "$work" && PATH=$(dirname "$cargo"):$PATH CARGO_TARGET_DIR=$work/target "$cargo" install --quiet --locked \
+			--version "$version" --root "$work/out" oha) >"$work/log" 2>&1; then
+			tail -20 "$work/log" >&2
+			echo "deps: oha $version could not be built with $("$cargo" --version)" >&2
+			return 1
+		fi
+		rm -rf "$dir"
+		mv "$work/out" "$dir"
+	fi
+	echo "$dir/bin/oha"
+}
+
 # samples NAME GIVEN UNPACK PACKAGE... prints the folder of sample files that other programs keep for their own tests, from
 # their source packages: GIVEN, if it is not empty, or $cache/NAME. UNPACK WORK puts them from there into WORK/out.
 samples() {
@@ -396,6 +430,10 @@ reframe)
 	reframe
 	exit
 	;;
+oha)
+	oha
+	exit
+	;;
 sql-logs)
 	samples sql-logs "${TARE_SQL_LOGS:-}" sql_logs pgbadger percona-toolkit
 	exit
@@ -413,7 +451,7 @@ test) packages=(qemu-system-x86 qemu-system-arm opensbi qemu-utils ipxe-qemu doc
 demo) packages=(qemu-system-x86 ipxe-qemu e2fsprogs) ;;
 bench) packages=(fio sysbench mbw iperf3 hyperfine gcc libc6-dev qemu-system-x86 ipxe-qemu qemu-utils e2fsprogs docker.io iproute2 bzip2 wrk apache2-utils nginx-light mariadb-server postgresql percona-toolkit) ;;
 *)
-	echo "usage: scripts/deps.sh [test|demo|bench|virtiofsd|mysql|wine|virtualbox|vboxsf|qemu-samples|github-api|sql-logs|kube|reframe]" >&2
+	echo "usage: scripts/deps.sh [test|demo|bench|virtiofsd|mysql|wine|virtualbox|vboxsf|qemu-samples|github-api|sql-logs|kube|reframe|oha]" >&2
 	exit 2
 	;;
 esac
