@@ -412,13 +412,18 @@ func TestRealRows(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the agent and runs the peers")
 	}
-	for _, row := range []string{
+	names := []string{
 		"fio-buffered", "fio-direct", "grid-psync-direct-randread-64k", "grid-io_uring-buffered-seqwrite-1m",
 		"pread-loop", "pread-in-fio", "sysbench-cpu-2", "mbw-2.0-mcblock", "mbw-packaged-memcpy", "net-down-4",
 		"iperf-net-down-1", "iperf-veth-udp",
 		"hyperfine", "agent-idle", "web-2", "load-32", "load-new",
 		"load-tls", "load-rate", "load-10000", "sql-inspect", "sql-upgrade-point", "sql-checksum-mariadb",
-	} {
+	}
+	// It takes minutes to build, and so no run of the tests has to have it.
+	if _, err := findOha(); err == nil {
+		names = append(names, "load-rate-oha")
+	}
+	for _, row := range names {
 		t.Run(row, func(t *testing.T) {
 			chosen, err := choose(rows(), []string{row})
 			if err != nil {

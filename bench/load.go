@@ -75,14 +75,8 @@ func loadRows() []row {
 				return openLoad(ctx, b, load{kind: "http.load", connections: 32, page: loadPage, sealed: true})
 			},
 		},
-		row{
-			name: "load-rate", what: fmt.Sprintf("http.load, %d requests per second at equal distances to nginx over "+
-				"loopback, at most %d at a time: how late the latest hundredth of them is sent", scheduleRate,
-				scheduleConnections),
-			peer: "vegeta", programs: []string{"nginx"},
-			figures: []figure{{name: "99th percentile", unit: "us", goal: 1, atMost: true}},
-			open:    openSchedule,
-		},
+		scheduleRow("load-rate", "vegeta", readyVegeta),
+		scheduleRow("load-rate-oha", "oha", readyOha),
 		row{
 			name: "load-10000", what: fmt.Sprintf("http.load, %d connections to nginx over loopback, a page of 1 KiB: "+
 				"the largest resident memory of the client", crowd),

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -53,6 +55,47 @@ func TestVegetaLate(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want an error with %q", err, want)
 		}
+	}
+}
+
+func TestOhaLate(t *testing.T) {
+	text := said(t, "oha-1.16.0.csv")
+	late, made, err := ohaLate(strings.NewReader(text), 1000, 20)
+	if err != nil || made != 20 || late <= 0 || late > 1e6 {
+		t.Errorf("got %v us of %d, %v", late, made, err)
+	}
+	// In time, but for one that is 300 us late, whatever order they are told in.
+	const head = "request-start,DNS,DNS+dialup,Response-delay,request-duration,bytes,status\n"
+	some := head
+	for _, s := range []string{"0.002001", "0.000001", "0.001301", "0.003001"} {
+		some += s + ",0,0,0.0001,0.0002,1024,200\n"
+	}
+	if late, _, err := ohaLate(strings.NewReader(some), 1000, 4); err != nil || late != 300 {
+		t.Errorf("got %v us, %v; want 300", late, err)
+	}
+	for bad, want := range map[string]string{
+		"":               "names of its columns",
+		some[len(head):]: "names of its columns",
+		head:             "not the same",
+		some:             "not the same",
+		strings.Replace(text, ",200\n", ",502\n", 1): "a request failed",
+		strings.Replace(text, "\n0.", "\nx0.", 1):    "invalid syntax",
+		strings.Replace(text, "\n0.", "\n-1.", 1):    "sent after -1",
+		strings.Replace(text, "\n0.", "\nNaN,", 1):   "wrong number of fields",
+		text + "0.1\n": "wrong number of fields",
+	} {
+		if _, _, err := ohaLate(strings.NewReader(bad), 1000, 20); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.80q: got %v, want an error with %q", bad, err, want)
+		}
+	}
+}
+
+// A row whose peer is not here is left out, and says how to get it.
+func TestOhaMissing(t *testing.T) {
+	t.Setenv("TARE_OHA", filepath.Join(t.TempDir(), "oha"))
+	_, err := readyOha(t.Context(), nil, "", 1)
+	if m, ok := errors.AsType[missing](err); !ok || !strings.Contains(m.what, "scripts/deps.sh oha") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -23,54 +24,93 @@ const (
 	scheduleConnections = 64
 )
 
-// openSchedule compares how exactly requests are sent when they are due. wrk2 and oha are no packages of Debian 12
-// and no Go modules. vegeta is one, has an open model, and tells when it sent each request.
-func openSchedule(ctx context.Context, b *bench) (*contest, error) {
+// scheduleRow compares http.load with a peer that has an open model.
+func scheduleRow(name, peer string, ready readyPaced) row {
+	return row{
+		name: name, what: fmt.Sprintf("http.load, %d requests per second at equal distances to nginx over loopback, "+
+			"at most %d at a time: how late the latest hundredth of them is sent", scheduleRate, scheduleConnections),
+		peer: peer, programs: []string{"nginx"},
+		figures: []figure{{name: "99th percentile", unit: "us", goal: 1, atMost: true}},
+		open:    openSchedule(peer, ready),
+	}
+}
+
+// paced is a peer with an open model, made ready.
+type paced struct {
+	// late has it send the requests, and returns the 99th percentile in us of how late, and how many it sent.
+	late func(ctx context.Context) (us float64, made int, err error)
+	note string // the command line, and what its figure is
+}
+
+// readyPaced makes a peer ready that is to send so many requests.
+type readyPaced func(ctx context.Context, b *bench, url string, asked int) (*paced, error)
+
+// openSchedule compares how exactly requests are sent when they are due. A peer for it must have an open model, and
+// tell when it sent each request, which wrk2 does not.
+func openSchedule(name string, ready readyPaced) func(context.Context, *bench) (*contest, error) {
+	return func(ctx context.Context, b *bench) (*contest, error) {
+		s := &site{page: loadPage, connections: scheduleConnections}
+		if err := s.start(ctx, b); err != nil {
+			return nil, err
+		}
+		asked := int(max(b.length, time.Second).Seconds() * scheduleRate)
+		peer, err := ready(ctx, b, s.url, asked)
+		if err != nil {
+			return nil, errors.Join(err, s.server.Close())
+		}
+		w, err := b.weigh(ctx, "http.load", map[string]string{"url": s.url,
+			"connections": strconv.Itoa(scheduleConnections), "rate": strconv.Itoa(scheduleRate)})
+		if err != nil {
+			return nil, errors.Join(err, s.server.Close())
+		}
+		w.work = int64(asked)
+		least := asked
+		return &contest{
+			tare: w.metric("late_p99_us"),
+			peer: func(ctx context.Context) ([]float64, error) {
+				late, made, err := peer.late(ctx)
+				least = min(least, made)
+				return []float64{late}, err
+			},
+			notes: []string{strings.ReplaceAll(w.note("requests"), s.url, "URL"),
+				strings.ReplaceAll(peer.note, s.url, "URL")},
+			after: func() []string {
+				if least == asked {
+					return w.doubts()
+				}
+				return append(w.doubts(), fmt.Sprintf("%s sent at least %d of the %d requests of a run", name, least,
+					asked))
+			},
+			close: func() error { return errors.Join(w.close(), s.server.Close()) },
+		}, nil
+	}
+}
+
+// readyVegeta has vegeta send its requests for the time in which so many are due.
+func readyVegeta(ctx context.Context, b *bench, url string, asked int) (*paced, error) {
 	vegeta, err := b.buildVegeta(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s := &site{page: loadPage, connections: scheduleConnections}
-	if err := s.start(ctx, b); err != nil {
-		return nil, err
-	}
-	n := strconv.Itoa(scheduleConnections)
-	w, err := b.weigh(ctx, "http.load", map[string]string{"url": s.url, "connections": n,
-		"rate": strconv.Itoa(scheduleRate)})
-	if err != nil {
-		return nil, errors.Join(err, s.server.Close())
-	}
-	length := max(b.length, time.Second)
-	w.work = int64(length.Seconds() * scheduleRate)
-	results := filepath.Join(b.dir, "vegeta.bin")
+	n, results := strconv.Itoa(scheduleConnections), filepath.Join(b.dir, "vegeta.bin")
+	length := time.Duration(asked) * time.Second / scheduleRate
 	argv := []string{vegeta, "attack", "-rate", strconv.Itoa(scheduleRate), "-duration", length.String(),
 		"-connections", n, "-workers", n, "-max-workers", n, "-max-body", "0", "-output", results}
-	hide, least := strings.NewReplacer(vegeta, "vegeta", results, "FILE"), w.work
-	return &contest{
-		tare: w.metric("late_p99_us"),
-		peer: func(ctx context.Context) ([]float64, error) {
-			if _, err := proc.Run(ctx, strings.NewReader("GET "+s.url+"\n"), argv...); err != nil {
-				return nil, err
+	hide := strings.NewReplacer(vegeta, "vegeta", results, "FILE")
+	return &paced{
+		late: func(ctx context.Context) (us float64, made int, err error) {
+			if _, err := proc.Run(ctx, strings.NewReader("GET "+url+"\n"), argv...); err != nil {
+				return 0, 0, err
 			}
 			out, err := program(ctx, vegeta, "encode", "-to", "csv", results)
 			if err != nil {
-				return nil, err
+				return 0, 0, err
 			}
-			late, made, err := vegetaLate(strings.NewReader(string(out)), scheduleRate, int(w.work))
-			least = min(least, int64(made))
-			return []float64{late}, err
+			return vegetaLate(bytes.NewReader(out), scheduleRate, asked)
 		},
-		notes: []string{
-			strings.ReplaceAll(w.note("requests"), s.url, "URL"),
-			"vegeta v12.13.0: `" + hide.Replace(strings.Join(argv, " ")) + "`, on all processors, while tare has one " +
-				"thread; how late a request is, is its time in FILE since it was due, if the one that was sent most " +
-				"in time was not late at all; those that it did not send within the duration do not count",
-			"wrk2 and oha are no packages of Debian 12 and no Go modules, so vegeta stands for them",
-		},
-		after: func() []string {
-			return append(w.doubts(), fmt.Sprintf("vegeta sent at least %d of the %d requests of a run", least, w.work))
-		},
-		close: func() error { return errors.Join(w.close(), s.server.Close(), os.Remove(results)) },
+		note: "vegeta v12.13.0: `" + hide.Replace(strings.Join(argv, " ")) + "`, on all processors, while tare has " +
+			"one thread; how late a request is, is its time in FILE since it was due, if the one that was sent most " +
+			"in time was not late at all; those that it did not send within the duration do not count",
 	}, nil
 }
 
@@ -119,11 +159,17 @@ func vegetaLate(report io.Reader, rate float64, asked int) (us float64, made int
 		return 0, 0, fmt.Errorf("vegeta made %d requests where %d were asked for: the work is not the same", len(sent),
 			asked)
 	}
+	return latest(sent, rate), len(sent), nil
+}
+
+// latest returns the 99th percentile, in us, of how long after they were due requests were sent, by when each was, in
+// ns. The one that was sent most in time counts as not late.
+func latest(sent []int64, rate float64) (us float64) {
 	slices.Sort(sent)
 	late := make([]float64, len(sent))
 	for i, at := range sent {
 		late[i] = float64(at-sent[0]) - float64(i)*1e9/rate
 	}
 	slices.Sort(late)
-	return (late[int(math.Ceil(0.99*float64(len(late))))-1] - late[0]) / 1e3, len(sent), nil
+	return (late[int(math.Ceil(0.99*float64(len(late))))-1] - late[0]) / 1e3
 }
