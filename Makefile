@@ -129,7 +129,7 @@ fuzz:
 bench: build
 	scripts/deps.sh bench
 	bin/tare guest fetch
-	$(GO) run ./bench -length 500ms -o docs/benchmarks.md
+	TARE_OHA=$$(scripts/deps.sh oha) $(GO) run ./bench -length 500ms -o docs/benchmarks.md
 
 demo:
 	scripts/demo.sh
