@@ -155,12 +155,15 @@ func openLoad(ctx context.Context, b *bench, l load) (_ *contest, err error) {
 
 // wrkSeconds is how long wrk is to work. It counts the handshakes of TLS in, so that it gets time to make up for them.
 func wrkSeconds(b *bench, sealed bool) int {
-	n := int(math.Ceil(b.length.Seconds()))
+	n := wholeSeconds(b.length)
 	if sealed {
 		n = max(n, 3)
 	}
 	return n
 }
+
+// wholeSeconds is a time in seconds, rounded up: wrk knows no parts of them.
+func wholeSeconds(d time.Duration) int { return int(math.Ceil(d.Seconds())) }
 
 // whole is the bench with the full program as the agent: slim agents have no TLS.
 func (b *bench) whole(ctx context.Context) (*bench, error) {
