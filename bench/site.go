@@ -43,8 +43,9 @@ func siteRows(least time.Duration) []row {
 			name: name, what: fmt.Sprintf("http.load, the front page of a MediaWiki, which PHP makes for each "+
 				"request, %d at a time, %s", siteConnections, how),
 			peer: v.peer, programs: []string{v.peer},
-			figures: []figure{{name: "rate", unit: "req/s", agrees: true, why: "both wait for the same server, and " +
-				"other work on the machine takes its time; measure again when the machine is quiet"},
+			figures: []figure{{name: "rate", unit: "req/s", agrees: true, why: "both wait for the same server; other " +
+				"work on the machine takes its time, and so do the clients, of which tare's needs more for a page; " +
+				"see Reading it"},
 				{name: "processor time of Apache", unit: "us", agrees: true}},
 			open: func(ctx context.Context, b *bench) (*contest, error) { return openSite(ctx, b, v, least) },
 		}
