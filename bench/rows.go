@@ -80,7 +80,8 @@ func rows() []row {
 	all = slices.Insert(all, after, abRows()...)
 	after = slices.IndexFunc(all, func(r row) bool { return r.name == "iozone-matrix" }) + 1
 	all = slices.Insert(all, after, slices.Concat(developerRows(), nbdRows(), networkRows(), webRows(), loadRows(),
-		siteRows(siteLength), oltpRows(), inspectRows(), replayRows(), checksumRows(), wireRows(), []row{diskRow(), bzip2Row()})...)
+		siteRows(siteLength), oltpRows(), inspectRows(), replayRows(), checksumRows(), wireRows(),
+		[]row{diskRow(), bzip2Row()})...)
 	first := slices.IndexFunc(all, func(r row) bool { return r.name == "fio-uring" }) + 1
 	return slices.Insert(all, first, gridRows()...)
 }

@@ -45,8 +45,8 @@ func (l *Lanes) MoveAny(amount int64, stop *atomic.Bool, stall time.Duration) er
 }
 
 // with has the connections not wait meanwhile. One that receives may have answered a greeting or an order before: Linux
-// would then take it for a conversation, in which each answer confirms what was asked, and delay its confirmations. Four
-// streams over the loopback that had just begun lost 8 % of their throughput by that.
+// would then take it for a conversation, in which each answer confirms what was asked, and delay its confirmations.
+// Four streams over the loopback that had just begun lost 8 % of their throughput by that.
 func (l *Lanes) with(send, receive *int64, stop *atomic.Bool, stall time.Duration) (err error) {
 	for i, lane := range l.lanes {
 		if err = nonblocking(lane.FD, true); err != nil {

@@ -76,7 +76,9 @@ func TestOLTP(t *testing.T) {
 			perTransaction int64
 			// So many that the ticks in which the time of ended processes is counted do not matter.
 			work int64
-		}{{mixPoint, 1, 2000}, {mixReadOnly, 16, 60}, {mixReadWrite, 20, 60}, {mixWriteOnly, 6, 60}} { // the writes last
+		}{ // the writes last
+			{mixPoint, 1, 2000}, {mixReadOnly, 16, 60}, {mixReadWrite, 20, 60}, {mixWriteOnly, 6, 60},
+		} {
 			mix, work := c.mix, c.work
 			b := transact(t, serving, small(server, "mix", mix), work)
 			want := strconv.FormatInt(work*c.perTransaction, 10)
