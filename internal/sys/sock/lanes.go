@@ -54,7 +54,7 @@ func (l *Lanes) with(send, receive *int64, stop *atomic.Bool, stall time.Duratio
 			return err
 		}
 		if !lane.Sends {
-			confirmSoon(lane.FD) // fails only where the connection is of no more use
+			confirmSoon(lane.FD)
 		}
 	}
 	err = l.move(send, receive, stop, stall)

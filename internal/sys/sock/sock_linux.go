@@ -1,7 +1,6 @@
 package sock
 
 import (
-	"os"
 	"time"
 	"unsafe"
 
@@ -41,10 +40,9 @@ func Drained(fd FD) bool {
 	return err != nil || n == 0
 }
 
-// confirmSoon has the kernel confirm what comes as it does on a connection on which nothing was sent.
-func confirmSoon(fd FD) error {
-	return os.NewSyscallError("setsockopt", unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_QUICKACK, 1))
-}
+// confirmSoon has the kernel confirm what comes as it does on a connection on which nothing was sent. It fails only
+// where the connection is of no more use.
+func confirmSoon(fd FD) { _ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_QUICKACK, 1) }
 
 // bareWrite and bareGet hide their waits from Go's scheduler: to inform it costs a stream over the loopback
 // an eighth of its throughput. See thread.Room.

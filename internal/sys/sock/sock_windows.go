@@ -256,7 +256,7 @@ func bareWrite(fd FD, b []byte) (int, error) { return writeOnce(fd, b) }
 func bareGet(fd FD, b []byte) (int, error) { return readOnce(fd, b) }
 
 // confirmSoon does nothing: when this system confirms is its own business.
-func confirmSoon(FD) error { return nil }
+func confirmSoon(FD) {}
 
 // askGet does not tell whether it had to wait: what a wake-up costs was only measured on Linux.
 func askGet(fd FD, b []byte) (n int, waited bool, err error) {
