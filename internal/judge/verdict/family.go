@@ -72,11 +72,15 @@ func (fam *families) summaries() []Summary {
 	type key struct{ family, target string }
 	var order []key
 	groups := map[key][]*cellBuilder{}
+	withheld := map[key]int{}
 	for _, c := range fam.cells {
+		k := key{c.Family, c.Target}
+		if c.Primary && c.withheld {
+			withheld[k]++
+		}
 		if !c.Primary || c.decision == nil || c.withheld || len(c.d) == 0 {
 			continue
 		}
-		k := key{c.Family, c.Target}
 		if groups[k] == nil {
 			order = append(order, k)
 		}
@@ -85,7 +89,7 @@ func (fam *families) summaries() []Summary {
 	var out []Summary
 	for _, k := range order {
 		if s, ok := fam.summary(groups[k]); ok {
-			s.Family, s.Target = k.family, k.target
+			s.Family, s.Target, s.Withheld = k.family, k.target, withheld[k]
 			out = append(out, s)
 		}
 	}

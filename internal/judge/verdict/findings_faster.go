@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"tare/internal/measure/workload"
 	"tare/internal/record"
 	"tare/internal/unit"
 )
@@ -11,43 +12,22 @@ import (
 // suspiciousBelow is the ratio below which a candidate is suspected of not doing what the baseline does.
 const suspiciousBelow = 0.9
 
-// storageWork tells what a workload does to a medium, by the metrics that tell of it.
-var storageWork = map[string]struct {
-	writes, reads []string // metrics; nil: none
-	whole         string   // what its primary metric is of: writes or reads
-}{
-	"fs.seqwrite":      {whole: "writes"},
-	"fs.randwrite":     {whole: "writes"},
-	"fs.mixed":         {whole: "writes"},
-	"fs.smallfiles":    {whole: "writes"},
-	"fs.seqread":       {whole: "reads"},
-	"fs.randread":      {whole: "reads"},
-	"fs.matrix":        {whole: "writes", writes: matrixWrites, reads: matrixReads},
-	"fs.dd":            {whole: "writes", writes: []string{"write"}, reads: []string{"read"}},
-	"durability.fsync": {whole: "writes"},
-	"restore":          {whole: "writes"},
-	"dev.unpack":       {whole: "writes"},
-	"dev.remove":       {whole: "writes"},
-	"dev.edit":         {whole: "writes"},
-	"dev.journal":      {whole: "writes"},
+// readColumns are the figures of reading of the kinds of work that are for it; nil: the one that decides.
+var readColumns = map[string][]string{
+	"fs.seqread":  nil,
+	"fs.randread": nil,
+	"fs.matrix":   {"read", "reread", "randread", "bkwdread", "strideread", "fread", "freread"},
+	"fs.dd":       {"read"},
 }
-
-// The columns of fs.matrix by what they do.
-var (
-	matrixWrites = []string{"write", "rewrite", "randwrite", "recrewrite", "fwrite", "frewrite"}
-	matrixReads  = []string{"read", "reread", "randread", "bkwdread", "strideread", "fread", "freread"}
-)
 
 // storageVerb is what a cell says that its target does faster or slower: "writes", "reads", or "" when it is neither,
 // or a metric beside the one that decides.
-func storageVerb(c *Cell) string {
-	k := storageWork[c.Kind]
+func storageVerb(c *Cell, l workload.Lasting) string {
+	columns, table := readColumns[c.Kind]
 	switch {
-	case c.Primary:
-		return k.whole
-	case slices.Contains(k.writes, c.Metric):
+	case (c.Primary || table) && l.Of(c.Metric):
 		return "writes"
-	case slices.Contains(k.reads, c.Metric):
+	case table && c.Primary && columns == nil, slices.Contains(columns, c.Metric):
 		return "reads"
 	}
 	return ""
@@ -55,19 +35,27 @@ func storageVerb(c *Cell) string {
 
 // fasterFindings points at candidates that write or read faster than the baseline's own medium, each once for all of
 // its workloads, by the figure that is furthest off.
-func fasterFindings(_ *finder, r *Result) []Finding {
-	type key struct{ target, baseline, verb string }
+func fasterFindings(e *finder, r *Result) []Finding {
+	type key struct {
+		target, baseline, verb string
+		waits                  bool // the work waits for flushes
+	}
 	var out []Finding
 	at := map[key]int{}
 	worst := map[key]*Cell{}
 	for i := range r.Cells {
 		c := &r.Cells[i]
-		verb := storageVerb(c)
+		w, ok := e.Plan.Workload(c.Workload)
+		if !ok {
+			continue
+		}
+		l := lasting(w)
+		verb := storageVerb(c, l)
 		// Of hundreds of columns a few are below by chance; the verdict has been corrected for that.
 		if verb == "" || c.High <= 0 || c.High >= suspiciousBelow || !c.Primary && c.Verdict != record.Different {
 			continue
 		}
-		k := key{c.Target, c.Baseline, verb}
+		k := key{c.Target, c.Baseline, verb, l.Flush.Waits()}
 		if worst[k] == nil {
 			at[k] = len(out)
 			out = append(out, Finding{Targets: []string{c.Target}})
@@ -78,12 +66,12 @@ func fasterFindings(_ *finder, r *Result) []Finding {
 		}
 	}
 	for k, n := range at {
-		out[n].Text, out[n].Remedy = fasterText(r, worst[k], k.verb, len(out[n].Workloads))
+		out[n].Text, out[n].Remedy = fasterText(r, worst[k], k.verb, k.waits, len(out[n].Workloads))
 	}
 	return out
 }
 
-func fasterText(r *Result, c *Cell, verb string, workloads int) (text, remedy string) {
+func fasterText(r *Result, c *Cell, verb string, waits bool, workloads int) (text, remedy string) {
 	in := c.Workload
 	if !c.Primary {
 		in += ", " + c.Metric
@@ -99,8 +87,14 @@ func fasterText(r *Result, c *Cell, verb string, workloads int) (text, remedy st
 				"and with a disk that is not cached (cache=none)"
 	}
 	why := "a cache in between or an ignored flush may be the reason"
-	if how := elides(r.target(c.Target)); how != "" {
+	how := elides(r.target(c.Target))
+	switch {
+	case waits && how != "":
 		why = "it is faster because it does not wait for the disk: " + how
+	case !waits && how == classWords(c.Target, "memory"):
+		why = how + ", and the work asks for no flush"
+	case !waits:
+		why = "a cache in between may be the reason; the work asks for no flush"
 	}
 	return fmt.Sprintf("%s writes faster than %s in %s (%s): %s", c.Target, c.Baseline, in, figures, why),
 		"before calling it an advantage, compare with a setting that writes to the disk (cache=none, fsync=true, a " +

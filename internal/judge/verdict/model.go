@@ -133,6 +133,8 @@ type Summary struct {
 	High   float64 `json:"high"`
 	Cells  int     `json:"cells"`
 	Blocks int     `json:"blocks"`
+	// Withheld counts the workloads of the family that are not in the mean because their verdict is withheld.
+	Withheld int `json:"withheld,omitempty"`
 }
 
 // Finding is a sentence with evidence and a remedy.

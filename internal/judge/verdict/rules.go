@@ -43,8 +43,10 @@ func Rules() []Rule {
 			Needs: "the checks of each trial, and of each group in it: counts, sums, bytes"},
 		{Code: "unequal-access", Severity: Withhold, Doc: "direct I/O on one side and not on the other",
 			Needs: "the state direct of each trial"},
-		{Code: "durability-differs", Severity: Withhold, Doc: "one side flushes to the disk and the other does not",
-			Needs: "a known durability class of both sides, and a metric of writing"},
+		{Code: "durability-differs", Severity: Withhold,
+			Doc: "one side flushes to the disk and the other does not, or its server promises less",
+			Needs: "a metric of writing, and of both sides a known durability class or the settings of the server " +
+				"(the state promises of each trial)"},
 		{Code: "refused", Severity: Withhold,
 			Doc:   "an environment does not offer what the plan asks for, such as O_DIRECT",
 			Needs: "trials that were refused before they began"},

@@ -63,7 +63,11 @@ func sceneKind(name string) (*workload.Kind, bool) {
 			return &kinds[i], true
 		}
 	}
-	return timesKind(name)
+	if k, ok := timesKind(name); ok {
+		return k, true
+	}
+	k, ok := kindsByName()[name]
+	return &k, ok
 }
 
 // on makes a workload of a kind with parameters "k=v", labelled with both.
@@ -137,7 +141,7 @@ func (s scene) one(rng *rand.Rand, block int, w *plan.Workload, j int) record.Tr
 		t.State["direct"] = w.Params["direct"]
 	}
 	kind, _ := sceneKind(w.Kind)
-	for _, m := range kind.Metrics {
+	for _, m := range kind.MetricsFor(w.Params) {
 		v := 100.0
 		if s.base != nil {
 			v = s.base(w.Label, m.Name)

@@ -10,6 +10,8 @@ import (
 	"tare/internal/record"
 )
 
+var commitsFaster = map[string]float64{"dev.journal fsync=true vm": 0.5}
+
 // ruleScenes has a run that shows each finding, words that its text must have, and a run that is as near as can be and
 // does not show it.
 var ruleScenes = map[string]struct {
@@ -60,8 +62,8 @@ var ruleScenes = map[string]struct {
 		two(on("fs.seqread")).trials(func(t *record.Trial) { t.State["direct"] = "true" }),
 		[]string{"direct I/O differs"}},
 	"durability-differs": {
-		two(on("fs.seqwrite")).envs(durable("ignores-flushes")).costs(map[string]float64{"fs.seqwrite vm": 0.5}),
-		two(on("fs.seqwrite")).envs(durable("unknown")).costs(map[string]float64{"fs.seqwrite vm": 0.5}),
+		two(on("dev.journal", "fsync=true")).envs(durable("ignores-flushes")).costs(commitsFaster),
+		two(on("dev.journal", "fsync=true")).envs(durable("unknown")).costs(commitsFaster),
 		[]string{"vm ignores flushes", "vm is faster (200 against", "because it does not wait for the disk"}},
 	"refused": {
 		two(on("fs.seqread", "direct=true")).trials(vmTrials(func(t *record.Trial) {
@@ -124,10 +126,9 @@ var ruleScenes = map[string]struct {
 		two(on("cpu.prime")).trials(func(t *record.Trial) { t.Host.Quiet = t.Block%3 != 0 }),
 		[]string{"24 of 36", "load"}},
 	"faster-than-baseline": {
-		two(on("fs.seqwrite")).costs(map[string]float64{"fs.seqwrite vm": 0.6}).envs(inVM(func(re *record.Environment) {
-			re.Outside.Settings["cache"] = "unsafe"
-		})),
-		two(on("fs.seqwrite")).costs(map[string]float64{"fs.seqwrite vm": 0.97}),
+		two(on("durability.fsync")).costs(map[string]float64{"durability.fsync vm": 0.6}).
+			envs(inVM(func(re *record.Environment) { re.Outside.Settings["cache"] = "unsafe" })),
+		two(on("durability.fsync")).costs(map[string]float64{"durability.fsync vm": 0.97}),
 		[]string{"because it does not wait for the disk", "cache=unsafe", "0.60"}},
 	"faster-than-device": {
 		two(on("fs.randread", "bs=4KiB", "direct=true"),

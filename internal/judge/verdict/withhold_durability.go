@@ -2,11 +2,13 @@ package verdict
 
 import (
 	"fmt"
-	"slices"
-	"strings"
+	"sync"
 
+	"tare/internal/measure/workload"
+	"tare/internal/measure/workload/all"
 	"tare/internal/plan"
 	"tare/internal/record"
+	"tare/internal/sys/sql/promise"
 )
 
 // flushes is the durability class of a target whose flushes go on their way to the disk.
@@ -15,61 +17,113 @@ const flushes = "flushes"
 // notWaiting are the durability classes in which a flush returns without waiting for a disk.
 var notWaiting = map[string]bool{"ignores-flushes": true, "memory": true}
 
-// writesByKind tells which figures end on a medium, and so depend on whether somebody waits for it. A kind that is not
-// listed does not write, or not to be kept.
-var writesByKind = map[string]struct {
-	metrics []string // the metrics that write; nil: all
-	synced  bool     // only where its parameter fsync is on: else nothing is flushed inside the time
-}{
-	"fs.seqwrite":   {},
-	"fs.randwrite":  {},
-	"fs.mixed":      {},
-	"fs.smallfiles": {metrics: []string{"files_per_second", "create_per_second"}, synced: true},
-	"fs.matrix":     {metrics: append([]string{"row_seconds"}, matrixWrites...)},
-	"dev.journal":   {synced: true},
-	"dev.edit":      {synced: true},
-	"command":       {synced: true}, // by the user's word
+// kindsByName has the kinds of work that this tare knows.
+var kindsByName = sync.OnceValue(func() map[string]workload.Kind {
+	byName := map[string]workload.Kind{}
+	for _, k := range all.Kinds() {
+		byName[k.Name] = k
+	}
+	return byName
+})
+
+// lasting is what a workload declares of what it makes; nothing for one that is not known.
+func lasting(w *plan.Workload) workload.Lasting {
+	if k, ok := kindsByName()[w.Kind]; ok && k.Lasts != nil {
+		return k.Lasts(w.Params)
+	}
+	return workload.Lasting{}
 }
 
 // writes tells whether a metric of a workload depends on what a flush does.
-func writes(w *plan.Workload, metric string) bool {
-	if strings.HasPrefix(w.Kind, "durability.") {
-		return true
-	}
-	k, ok := writesByKind[w.Kind]
-	return ok && (k.metrics == nil || slices.Contains(k.metrics, metric)) && (!k.synced || w.Params.Bool("fsync"))
-}
+func writes(w *plan.Workload, metric string) bool { return lasting(w).Ranked(metric) }
 
-// withholdDurability withholds the verdict on writes of targets in different durability classes, and the ratio with it:
-// a flush that is acknowledged without one is no faster flush. A class that is not known forbids nothing.
+// withholdDurability withholds the verdict on writes of targets in different durability classes, or of servers that
+// promise different things, and the ratio with it: a flush that is acknowledged without one is no faster flush. What is
+// not known forbids nothing.
 func (wh *withholder) withholdDurability(c *cellBuilder) {
-	if w, ok := wh.plan.Workload(c.Workload); !ok || !writes(w, c.Metric) {
+	w, ok := wh.plan.Workload(c.Workload)
+	if !ok || !writes(w, c.Metric) {
 		return
 	}
-	a, b := wh.opened.durabilityClass(c.Target), wh.opened.durabilityClass(c.Baseline)
+	l := lasting(w)
+	wh.withholdClasses(c, l)
+	withholdPromises(c, l)
+}
+
+// withholdClasses compares what a flush does in the places where two targets write.
+func (wh *withholder) withholdClasses(c *cellBuilder, l workload.Lasting) {
+	if l.Place == workload.Elsewhere {
+		return
+	}
+	class := func(target string) string {
+		if l.Place == workload.InHome {
+			if home := wh.opened.home(target); home != nil {
+				target = home.Name
+			}
+		}
+		return wh.opened.durabilityClass(target)
+	}
+	a, b := class(c.Target), class(c.Baseline)
 	if a == "" || b == "" || a == b {
 		return
 	}
 	text := fmt.Sprintf("%s, and %s: their writes cannot be ranked against each other", classWords(c.Target, a),
 		classWords(c.Baseline, b))
-	if why := waits(c, a, b); why != "" {
-		text += "; " + why
+	if l.Flush.Waits() {
+		text += because(c, notWaiting[a] && b == flushes, notWaiting[b] && a == flushes)
 	}
 	c.incomparable = true
 	c.withhold("durability-differs", text, "compare targets that flush in the same way: choose another cache mode "+
 		"(cache=none instead of unsafe), a disk instead of memory, or the same setting on both sides")
 }
 
-// waits says which side is faster because it does not wait for the disk; "" where that does not follow.
-func waits(c *cellBuilder, candidate, baseline string) string {
+// withholdPromises compares what the servers behind two targets promise by their settings.
+func withholdPromises(c *cellBuilder, l workload.Lasting) {
+	d, ok := promisesDiffer(c)
+	if !ok {
+		return
+	}
+	less := c.Target
+	if d.Less > 0 {
+		less = c.Baseline
+	}
+	text := fmt.Sprintf("%s is %s in %s and %s in %s, so %s promises less: %s; their writes cannot be ranked against "+
+		"each other", d.Name, d.A, c.Target, d.B, c.Baseline, less, d.Loses)
+	if d.Waits && l.Flush.Waits() {
+		text += because(c, d.Less < 0, d.Less > 0)
+	}
+	c.incomparable = true
+	c.withhold("durability-differs", text, fmt.Sprintf("set %s to the same value on both sides", d.Name))
+}
+
+// promisesDiffer returns the most telling setting by which the servers of two sides promise different things. Settings
+// may have changed while the trials ran.
+func promisesDiffer(c *cellBuilder) (d promise.Difference, differ bool) {
+	for _, a := range stateValues(c.candidate, promise.State) {
+		for _, b := range stateValues(c.baseline, promise.State) {
+			x, err := promise.Parse(a)
+			y, err2 := promise.Parse(b)
+			if err != nil || err2 != nil {
+				continue
+			}
+			if all := promise.Compare(x, y); len(all) > 0 {
+				return all[0], true
+			}
+		}
+	}
+	return d, false
+}
+
+// because says which side is faster because it does not wait for the disk, of those that may be; "" where that does not
+// follow.
+func because(c *cellBuilder, candidate, baseline bool) string {
 	d := c.decision
 	switch {
 	case !d.HasInterval():
-		return ""
-	case d.High < 1 && notWaiting[candidate] && baseline == flushes:
-		return becauseText(c.Target, c.Center, c.Baseline, c.BaselineCenter, c.Unit)
-	case d.Low > 1 && notWaiting[baseline] && candidate == flushes:
-		return becauseText(c.Baseline, c.BaselineCenter, c.Target, c.Center, c.Unit)
+	case d.High < 1 && candidate:
+		return "; " + becauseText(c.Target, c.Center, c.Baseline, c.BaselineCenter, c.Unit)
+	case d.Low > 1 && baseline:
+		return "; " + becauseText(c.Baseline, c.BaselineCenter, c.Target, c.Center, c.Unit)
 	}
 	return ""
 }

@@ -45,6 +45,9 @@ type Kind struct {
 	// Expand, if set, returns the sets of parameters that the given ones stand for, when a name means several
 	// workloads. It returns only the given ones if they mean one workload or are wrong.
 	Expand func(given map[string]string) []map[string]string
+	// Lasts says what a trial with these parameters makes that is meant to last. Each kind declares it. The parameters
+	// may be those of an older tare, which had fewer.
+	Lasts func(Params) Lasting
 	// New checks the parameters together and makes a trial. It is called in the worker, once per trial.
 	New func(Params) (Trial, error)
 	// Dynamic, if set, returns the metrics for these parameters; Metrics then documents the default. The kind command

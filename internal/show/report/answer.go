@@ -67,6 +67,9 @@ func (m *Model) answer(family string, col int, s *verdict.Summary, scope string)
 	if s.Cells > 1 {
 		over = fmt.Sprintf(" on average over %d workloads", s.Cells)
 	}
+	if s.Withheld > 0 {
+		over += withoutText(s)
+	}
 	far := m.apart(family, col, s.Ratio)
 	if m.Columns[col].Target.Emulated {
 		far += ", on an emulated CPU"
@@ -74,12 +77,12 @@ func (m *Model) answer(family string, col int, s *verdict.Summary, scope string)
 	if c := m.only(family, col); c != nil && s.Cells == 1 {
 		switch c.Verdict {
 		case record.Equivalent:
-			return fmt.Sprintf("%s costs the same as %s within %s, %s%s%s", target, baseline, percentText(c.SameMargin),
-				figure, far, scope)
+			return fmt.Sprintf("%s costs the same as %s within %s%s, %s%s%s", target, baseline,
+				percentText(c.SameMargin), over, figure, far, scope)
 		case record.Different, record.Measured:
 		default:
-			return fmt.Sprintf("the cost of %s is not certain enough for a verdict yet: about %s against %s%s%s",
-				target, figure, baseline, far, scope)
+			return fmt.Sprintf("the cost of %s is not certain enough for a verdict yet: about %s against %s%s%s%s",
+				target, figure, baseline, over, far, scope)
 		}
 	}
 	if margin := m.sameMargin(family, col); s.Low > 0 && s.Low >= 1/(1+margin) && s.High <= 1+margin {
@@ -95,6 +98,15 @@ func (m *Model) answer(family string, col int, s *verdict.Summary, scope string)
 			far, scope)
 	}
 	return fmt.Sprintf("%s costs %s against %s%s%s%s", target, figure, baseline, over, far, scope)
+}
+
+// withoutText says how many workloads of a family a mean is without, because they cannot be ranked.
+func withoutText(s *verdict.Summary) string {
+	text := fmt.Sprintf(", without %d of %d whose verdict is withheld", s.Withheld, s.Withheld+s.Cells)
+	if s.Cells == 1 {
+		return " in 1 workload" + text
+	}
+	return text
 }
 
 // apart says which workloads stand out of the mean of a family: those of which a cost or a saving is sure, where they

@@ -221,6 +221,26 @@ func TestAnswersOfWhatRan(t *testing.T) {
 	}
 }
 
+// TestAnswersWithoutTheWithheld says what a mean is without.
+func TestAnswersWithoutTheWithheld(t *testing.T) {
+	for want, labels := range map[string][]string{
+		"against host on average over 2 workloads, without 1 of 3 whose verdict is withheld, on": {"fs.randread",
+			"fs.seqwrite", "fs.randread bs=64KiB"},
+		"against host in 1 workload, without 2 of 3 whose verdict is withheld, on": {"fs.randread",
+			"fs.seqwrite bs=4KiB", "fs.seqwrite bs=64KiB"},
+	} {
+		s := scene{targets: []string{"host", "vm"}, workloads: work(labels...), blocks: 15}
+		s.cost = func(string, string) (float64, float64) { return 2, 0.003 }
+		s.tweak = func(in *verdict.Input) {
+			in.Environments[0].Durability = &record.Durability{Class: "flushes"}
+			in.Environments[1].Durability = &record.Durability{Class: "memory"}
+		}
+		if a := NewModel(s.result()).Answers(); len(a) != 1 || !strings.Contains(a[0].Text, want) {
+			t.Errorf("%+v, want %q", a, want)
+		}
+	}
+}
+
 func TestBrokenAnswers(t *testing.T) {
 	const room = 200
 	for _, text := range []string{"short", strings.Repeat("word ", 12), strings.Repeat("word ", 4000),

@@ -90,8 +90,11 @@ func (f *forest) means() {
 				continue
 			}
 			if !head {
-				f.lines = append(f.lines, forestLine{heading: sentence(fam.Family),
-					aside: fmt.Sprintf("geometric mean of %d workloads", s.Cells)})
+				aside := fmt.Sprintf("geometric mean of %d workloads", s.Cells)
+				if s.Withheld > 0 {
+					aside += withoutText(s)
+				}
+				f.lines = append(f.lines, forestLine{heading: sentence(fam.Family), aside: aside})
 				head = true
 			}
 			f.lines = append(f.lines, f.interval(forestLine{label: clean(f.m.Columns[col].Name()), summary: true,

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"tare/internal/judge/verdict"
@@ -134,7 +135,11 @@ func work(labels ...string) []plan.Workload {
 				kind = k.Name
 			}
 		}
-		out = append(out, plan.Workload{Label: l, Kind: kind, Params: workload.Params{}})
+		p := workload.Params{}
+		if _, v, ok := strings.Cut(l, "fsync="); ok {
+			p["fsync"] = v
+		}
+		out = append(out, plan.Workload{Label: l, Kind: kind, Params: p})
 	}
 	return out
 }

@@ -75,7 +75,13 @@ func Kinds() []workload.Kind {
 		Dynamic:    metricsFor,
 		MaxWorkFor: maxWorkFor,
 		UnitTime:   unitTime,
-		New:        func(p workload.Params) (workload.Trial, error) { return newTrial(p) },
+		Lasts: func(p workload.Params) workload.Lasting {
+			if !p.Bool("fsync") {
+				return workload.Lasting{Flush: workload.FlushByUser}
+			}
+			return workload.Lasting{Flush: workload.FlushEach, Metrics: workload.AllMetrics}
+		},
+		New: func(p workload.Params) (workload.Trial, error) { return newTrial(p) },
 	}}
 }
 

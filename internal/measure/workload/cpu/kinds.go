@@ -35,6 +35,7 @@ func Kinds() []workload.Kind {
 		},
 		Needs:    workload.Needs{CPUBound: true},
 		WorkUnit: "event",
+		Lasts:    workload.NothingLasts,
 		New:      newPrime,
 	}}
 }

@@ -48,7 +48,8 @@ func buildKind() workload.Kind {
 		Space: func(p workload.Params) int64 {
 			return (p.Int("units")+1)*(p.Int("functions")*1024+64<<10) + p.Int("headers")*16384 + 4<<20
 		},
-		New: newBuild,
+		Lasts: results,
+		New:   newBuild,
 	}
 }
 

@@ -47,6 +47,19 @@ func modules(p workload.Params) int64 { return int64(modulesFor(p.Int("files")))
 
 func space(p workload.Params) int64 { return treeSpace(modulesFor(p.Int("files"))) }
 
+// unflushed is of work that makes or removes files, and leaves them to the system.
+func unflushed(workload.Params) workload.Lasting {
+	return workload.Lasting{Flush: workload.FlushNever, Metrics: workload.AllMetrics}
+}
+
+// flushedEach is of work that flushes each of its files or commits if it is told to.
+func flushedEach(p workload.Params) workload.Lasting {
+	return workload.Lasting{Flush: workload.EachIf(p.Bool("fsync")), Metrics: workload.AllMetrics}
+}
+
+// results is of work that mostly reads or computes, and leaves its results to the system.
+func results(workload.Params) workload.Lasting { return workload.Lasting{Flush: workload.FlushNever} }
+
 func walkKind() workload.Kind {
 	return workload.Kind{
 		Name: "dev.walk", Family: family, WorkUnit: "module", Needs: needs,
@@ -58,6 +71,7 @@ func walkKind() workload.Kind {
 		Metrics: []unit.Metric{rate("entries_per_second", "entries/s", "files and directories seen per second",
 			true), rate("directories_per_second", "dirs/s", "directories listed per second", false)},
 		MaxWorkFor: whenCold(modules), Space: space,
+		Lasts: workload.NothingLasts,
 		New: func(p workload.Params) (workload.Trial, error) {
 			return &walk{modules: int(modules(p)), cache: p["cache"]}, nil
 		},
@@ -73,6 +87,7 @@ func statusKind() workload.Kind {
 		Params:     []workload.Param{filesParam("4096", "files in the tree"), cacheParam()},
 		Metrics:    []unit.Metric{rate("paths_per_second", "paths/s", "paths checked per second", true)},
 		MaxWorkFor: whenCold(func(p workload.Params) int64 { return modules(p) * moduleFiles }), Space: space,
+		Lasts: workload.NothingLasts,
 		New: func(p workload.Params) (workload.Trial, error) {
 			return &lookOver{modules: int(modules(p)), cache: p["cache"]}, nil
 		},
@@ -104,6 +119,7 @@ func probeKind() workload.Kind {
 		},
 		MaxWorkFor: whenCold(packages),
 		Space:      func(p workload.Params) int64 { return p.Int("packages")*5*4096 + 1<<20 },
+		Lasts:      workload.NothingLasts,
 		New: func(p workload.Params) (workload.Trial, error) {
 			return &probe{packages: int(p.Int("packages")), depth: int(p.Int("depth")),
 				candidates: int(p.Int("candidates")), cache: p["cache"]}, nil
@@ -124,6 +140,7 @@ func unpackKind() workload.Kind {
 			rate("mib_per_second", "MiB/s", "bytes of content unpacked per second, in units of 1,048,576", false),
 		},
 		Space: space,
+		Lasts: unflushed,
 		New:   func(workload.Params) (workload.Trial, error) { return &unpack{}, nil },
 	}
 }
@@ -138,6 +155,7 @@ func removeKind() workload.Kind {
 		Metrics: []unit.Metric{rate("files_per_second", "files/s",
 			"files removed per second; the time includes their directories", true)},
 		Space: space,
+		Lasts: unflushed,
 		New:   func(workload.Params) (workload.Trial, error) { return &removal{}, nil },
 	}
 }
@@ -166,6 +184,7 @@ func editKind() workload.Kind {
 			latency("edit_p99_ns", "99th percentile of the time of an edit", false, true),
 		},
 		Space: func(p workload.Params) int64 { return editedFiles*2*(p.Int("size")+8192) + 1<<20 },
+		Lasts: flushedEach,
 		New: func(p workload.Params) (workload.Trial, error) {
 			return &edit{how: p["how"], size: int(p.Int("size")), dependants: int(p.Int("dependants")),
 				fsync: p.Bool("fsync")}, nil
@@ -205,6 +224,7 @@ func journalKind() workload.Kind {
 		Space: func(p workload.Params) int64 {
 			return p.Int("size") + 2*p.Int("pages")*p.Int("checkpoint")*(dbPage+frameHeader) + 2<<20
 		},
+		Lasts: flushedEach,
 		New: func(p workload.Params) (workload.Trial, error) {
 			c := &commits{mode: p["mode"], pages: int(p.Int("pages")), all: int(p.Int("size") / dbPage),
 				every: int(p.Int("checkpoint")), fsync: p.Bool("fsync"), locks: p.Bool("locks")}
@@ -245,6 +265,7 @@ func compileKind() workload.Kind {
 		Space: func(p workload.Params) int64 {
 			return p.Int("units")*(sourceSize+4096+3*(int64(objectSize())+8192)) + 4<<20
 		},
+		Lasts: results,
 		New: func(p workload.Params) (workload.Trial, error) {
 			if p.Duration("think") < 0 {
 				return nil, fmt.Errorf("dev.compile: think=%s: must be at least 0s", p["think"])

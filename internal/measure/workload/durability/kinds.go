@@ -36,6 +36,9 @@ func Kinds() []workload.Kind {
 		Needs:   workload.Needs{FS: true},
 		MaxWork: 1 << 20,
 		Space:   func(p workload.Params) int64 { return p.Int("size") },
+		Lasts: func(workload.Params) workload.Lasting {
+			return workload.Lasting{Flush: workload.FlushEach, Metrics: workload.AllMetrics}
+		},
 		New: func(p workload.Params) (workload.Trial, error) {
 			return &flushes{size: p.Int("size") / slot * slot}, nil
 		},

@@ -66,6 +66,10 @@ func smallFiles() workload.Kind {
 			}
 			return s, nil
 		},
+		Lasts: func(p workload.Params) workload.Lasting {
+			return workload.Lasting{Flush: workload.EachIf(p.Bool("fsync")),
+				Metrics: []string{"files_per_second", "create_per_second"}}
+		},
 		Space: func(p workload.Params) int64 { return smallSpace(p.Int("files"), p.Int("size"), p.Int("dirs")) },
 	}
 }

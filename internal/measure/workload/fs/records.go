@@ -1,6 +1,8 @@
 package fs
 
 import (
+	"strings"
+
 	"tare/internal/measure/fileio"
 	"tare/internal/measure/workload"
 	"tare/internal/unit"
@@ -135,12 +137,27 @@ func recordKind(name, doc string, p profile, bs string, extra []workload.Param) 
 			}
 			return append(metrics[:len(metrics):len(metrics)], latencyMetrics(p.mixed)...)
 		},
+		Lasts:      func(params workload.Params) workload.Lasting { return lasts(p, params) },
 		New:        func(params workload.Params) (workload.Trial, error) { return newRW(p, params) },
 		MaxWorkFor: workLimit,
 		Space:      room,
 		OnlyReads:  func(params workload.Params) bool { return params["file"] != "" },
 		HostCold:   HostCold,
 	}
+}
+
+// lasts declares what the record workloads make. Without a flush, too, it is so much that it ends on a medium.
+func lasts(p profile, params workload.Params) workload.Lasting {
+	l := workload.Lasting{Flush: workload.FlushLater, Metrics: workload.AllMetrics}
+	switch {
+	case !p.write:
+		return workload.Lasting{}
+	case strings.HasSuffix(params["fsync"], syncEach):
+		l.Flush = workload.FlushEach
+	case strings.HasSuffix(params["fsync"], syncEnd):
+		l.Flush = workload.FlushAtEnd
+	}
+	return l
 }
 
 // quantiles are the figures of latency=yes. Split ones are also reported for reads and writes separately, if both are

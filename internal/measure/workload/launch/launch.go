@@ -89,6 +89,7 @@ func Kinds() []workload.Kind {
 		},
 		Metrics: metrics(false),
 		Dynamic: func(p workload.Params) []unit.Metric { return metrics(p[ProbeParam] != "") },
+		Lasts:   workload.NothingLasts,
 		New:     func(workload.Params) (workload.Trial, error) { return trial{}, nil },
 	}}
 }

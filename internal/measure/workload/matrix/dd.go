@@ -51,6 +51,9 @@ func ddKind() workload.Kind {
 				Doc: workload.Doc("bytes read back per second, in units of 1,000,000")},
 		},
 		Needs: workload.Needs{FS: true, CPUBound: true},
+		Lasts: func(workload.Params) workload.Lasting { // its flush is not timed
+			return workload.Lasting{Flush: workload.FlushLater, Metrics: []string{"round_seconds", "write"}}
+		},
 		New: func(p workload.Params) (workload.Trial, error) {
 			t := &dd{bs: p.Int("bs"), random: p["data"] == fileio.Random, sync: p.Bool("sync"),
 				pause: p.Duration("pause"), cold: p["cache"] == "cold", pages: fileio.Pages(p["pages"])}

@@ -70,6 +70,7 @@ func matrixKind() workload.Kind {
 		},
 		Needs:  workload.Needs{FS: true, CPUBound: true}, // most of a buffered operation is the kernel's work
 		Expand: expand,
+		Lasts:  lasts,
 		New: func(p workload.Params) (workload.Trial, error) {
 			c, err := configOf(p)
 			if err != nil {
@@ -85,6 +86,33 @@ func matrixKind() workload.Kind {
 			return c.space()
 		},
 	}
+}
+
+// lasts names the columns that write, and the whole row if it has one of them.
+func lasts(p workload.Params) workload.Lasting {
+	for _, q := range Presets() {
+		if q.Name == p["preset"] {
+			p = q.Params
+		}
+	}
+	ops, err := ParseOps(p["ops"])
+	if err != nil {
+		ops = AllOps()
+	}
+	l := workload.Lasting{Flush: workload.FlushLater}
+	if p.Bool("fsync") {
+		l.Flush = workload.FlushAtEnd
+	}
+	for _, o := range ops {
+		if columns[o].writes {
+			l.Metrics = append(l.Metrics, o.String())
+		}
+	}
+	if l.Metrics == nil {
+		return workload.Lasting{}
+	}
+	l.Metrics = append(l.Metrics, rowSeconds)
+	return l
 }
 
 // metrics declares the figures of a pass of these operations.

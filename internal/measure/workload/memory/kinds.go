@@ -42,6 +42,7 @@ func copyKind() workload.Kind {
 		// The CPU does all the work: with an emulated CPU, the figure is the emulator's.
 		Needs:    workload.Needs{CPUBound: true},
 		WorkUnit: "pass",
+		Lasts:    workload.NothingLasts,
 		New:      newCopy,
 	}
 }
@@ -67,6 +68,7 @@ func latencyKind() workload.Kind {
 		Dynamic:  func(p workload.Params) []unit.Metric { return latencyMetrics(sizesOr(p, defaultSizes)) },
 		Needs:    workload.Needs{CPUBound: true},
 		WorkUnit: "round",
+		Lasts:    workload.NothingLasts,
 		New:      newLatency,
 	}
 }

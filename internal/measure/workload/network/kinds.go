@@ -129,7 +129,8 @@ func stream() workload.Kind {
 				Doc: workload.Doc("congestion window of the senders (TCP_INFO), at the end; only on Linux")},
 		}, perGiB.metrics()...),
 		Needs: needs(), HostCPU: perGiB.host, Peerless: elsewhere,
-		New: newStreams,
+		Lasts: workload.NothingLasts,
+		New:   newStreams,
 	}
 }
 
@@ -183,7 +184,8 @@ func udp() workload.Kind {
 			return metrics(gap(p) > 0, !atServer(p) || p["direction"] == "down")
 		},
 		Needs: needs(), HostCPU: perDatagram.host, Peerless: elsewhere,
-		New: newDatagrams,
+		Lasts: workload.NothingLasts,
+		New:   newDatagrams,
 	}
 }
 
@@ -234,7 +236,8 @@ func underLoad() workload.Kind {
 		}, perGiB.metrics()[:2]...),
 		// How much the streams move is not known to the controller: it tells what was used and makes no figure of it.
 		Needs: needs(), HostCPU: func(time.Duration, int64) (string, float64) { return "", 0 }, Peerless: atServer,
-		New: newLoaded,
+		Lasts: workload.NothingLasts,
+		New:   newLoaded,
 	}
 }
 
@@ -265,6 +268,7 @@ func roundTrip() workload.Kind {
 			latency("latency_max", "longest time of a round trip", true),
 		}, perRoundTrip.metrics()...),
 		Needs: needs(), HostCPU: perRoundTrip.host, Peerless: elsewhere,
+		Lasts: workload.NothingLasts,
 		New: func(p workload.Params) (workload.Trial, error) {
 			return &roundTrips{conns: make([]*netpeer.Conn, p.Int("connections")), size: int(p.Int("size"))}, nil
 		},
@@ -284,6 +288,7 @@ func connect() workload.Kind {
 				Doc: workload.Doc("connections made, used and closed per second")},
 		}, perConnection.metrics()...),
 		Needs: needs(), HostCPU: perConnection.host, Peerless: elsewhere,
-		New: func(workload.Params) (workload.Trial, error) { return &connections{}, nil },
+		Lasts: workload.NothingLasts,
+		New:   func(workload.Params) (workload.Trial, error) { return &connections{}, nil },
 	}
 }

@@ -45,6 +45,7 @@ func Kinds() []workload.Kind {
 			Doc: workload.Doc("time of one operation")}},
 		Needs:    workload.Needs{CPUBound: true},
 		WorkUnit: "operation",
+		Lasts:    workload.NothingLasts,
 		New:      newTrial,
 		Service:  newService,
 	}}

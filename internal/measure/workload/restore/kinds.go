@@ -2,6 +2,7 @@ package restore
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"tare/internal/measure/workload"
@@ -65,6 +66,7 @@ func kind() workload.Kind {
 		Space:   func(p workload.Params) int64 { return space(p.Int("size"), p["load"] != loadNone) },
 		// Half a minute per MiB: on an emulated processor a restore takes ten times as long.
 		UnitTime: func(p workload.Params) time.Duration { return time.Duration(p.Int("size")>>20) * 30 * time.Second },
+		Lasts:    lasts,
 		New:      newTrial,
 	}
 }
@@ -104,6 +106,17 @@ func metrics(load bool) []unit.Metric {
 				"programs")})
 	}
 	return slices.Clip(all)
+}
+
+// lasts names all figures but those of the stage that only reads. Whatever it loads, a restore ends with a flush.
+func lasts(workload.Params) workload.Lasting {
+	l := workload.Lasting{Flush: workload.FlushAtEnd}
+	for _, m := range metrics(true) {
+		if !strings.HasPrefix(m.Name, stageVerify) {
+			l.Metrics = append(l.Metrics, m.Name)
+		}
+	}
+	return l
 }
 
 // space estimates the bytes below the cell's directory: the backup twice, the unpacked and merged files, the server's

@@ -62,6 +62,9 @@ func oltpKind() workload.Kind {
 				p["rand"], writes)
 			return service(p, content{key: key, fill: tablesOf(p).fill})
 		},
+		Lasts: func(p workload.Params) workload.Lasting {
+			return lasts(p, p["mix"] == mixReadWrite || p["mix"] == mixWriteOnly)
+		},
 		New: newOLTP,
 	}
 }

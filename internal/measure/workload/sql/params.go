@@ -47,6 +47,18 @@ func serverParams() []workload.Param {
 	}
 }
 
+// lasts declares what the transactions make: it lasts as the server promises, where the server is.
+func lasts(p workload.Params, writes bool) workload.Lasting {
+	if !writes {
+		return workload.Lasting{}
+	}
+	l := workload.Lasting{Flush: workload.FlushByServer, Metrics: workload.AllMetrics}
+	if at, err := netip.ParseAddrPort(p["address"]); err == nil && !at.Addr().Unmap().IsLoopback() {
+		l.Place = workload.Elsewhere
+	}
+	return l
+}
+
 // lanesParam is the number of connections.
 func lanesParam(doc string) workload.Param {
 	return workload.Param{Name: "lanes", Type: workload.Text, Default: "2x", Doc: workload.Doc(doc)}

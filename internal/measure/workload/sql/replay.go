@@ -103,6 +103,7 @@ func replayKind() workload.Kind {
 			return o.UnitTime()
 		},
 		Service: func(p workload.Params) *workload.Service { return service(p, dataOf(p)) },
+		Lasts:   func(p workload.Params) workload.Lasting { return lasts(p, p.Bool("writes")) },
 		New: func(p workload.Params) (workload.Trial, error) {
 			o, err := newOptions(p)
 			if err != nil {

@@ -64,6 +64,7 @@ func Kinds() []workload.Kind {
 		// The program to spawn is written to the work directory.
 		Needs:    workload.Needs{CPUBound: true, FS: true, OS: []string{"linux"}},
 		WorkUnit: "round",
+		Lasts:    workload.NothingLasts,
 		New:      newTrial,
 		Space:    func(workload.Params) int64 { return 64 << 10 },
 	}}

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"slices"
 	"time"
 
 	"tare/internal/measure/workload"
@@ -84,6 +85,9 @@ func loadKind() workload.Kind {
 		UnitTime:  func(p workload.Params) time.Duration { return p.Duration("timeout") + startTime },
 		Space:     room,
 		Service:   site,
-		New:       newTrial("http.load"),
+		Lasts: func(p workload.Params) workload.Lasting {
+			return lasts(p, slices.Contains([]string{"POST", "PUT", "PATCH", "DELETE"}, p["method"]))
+		},
+		New: newTrial("http.load"),
 	}
 }

@@ -85,6 +85,7 @@ func replayKind() workload.Kind {
 			_ = o.Read(p) // New returns the error
 			return o.UnitTime()
 		},
+		Lasts: func(p workload.Params) workload.Lasting { return lasts(p, p.Bool("writes")) },
 		New: func(p workload.Params) (workload.Trial, error) {
 			o, err := newReplayOptions(p)
 			if err != nil {

@@ -1,7 +1,10 @@
 package web
 
 import (
+	"net/netip"
+	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"tare/internal/measure/workload"
@@ -31,6 +34,36 @@ const (
 // Kinds lists the kinds of this package.
 func Kinds() []workload.Kind {
 	return []workload.Kind{get(), loadKind(), fetchKind(), cold(), replayKind()}
+}
+
+// lasts declares what requests make that change something: the server has it, and promises what becomes of it.
+func lasts(p workload.Params, change bool) workload.Lasting {
+	if !change || p["url"] == "" && p["urls"] == "" { // a page of nginx cannot be changed
+		return workload.Lasting{}
+	}
+	l := workload.Lasting{Flush: workload.FlushByServer, Metrics: workload.AllMetrics, Place: workload.Elsewhere}
+	for word := range strings.FieldsSeq(p["url"] + " " + p["urls"]) {
+		switch {
+		case stack.Names(word):
+			l.Place = workload.InHome
+		case onLoopback(word):
+			l.Place = workload.InTarget
+		case !strings.Contains(word, "://"):
+			continue // a weight, or a file of URLs
+		}
+		return l
+	}
+	return l
+}
+
+// onLoopback tells whether a URL leads to the environment itself.
+func onLoopback(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil {
+		return false
+	}
+	at, err := netip.ParseAddr(u.Hostname())
+	return err == nil && at.Unmap().IsLoopback() || u.Hostname() == "localhost"
 }
 
 func sizeParam() workload.Param {
@@ -116,6 +149,7 @@ func get() workload.Kind {
 		UnitTime:  func(p workload.Params) time.Duration { return p.Duration("timeout") + startTime },
 		Space:     room,
 		Service:   site,
+		Lasts:     workload.NothingLasts,
 		New:       newTrial("http.get"),
 	}
 }
@@ -195,6 +229,7 @@ func fetchKind() workload.Kind {
 		Params:   params,
 		Metrics:  loadMetrics("http.fetch", true, false),
 		UnitTime: func(p workload.Params) time.Duration { return p.Duration("timeout") + startTime },
+		Lasts:    workload.NothingLasts,
 		New:      newTrial("http.fetch"),
 	}
 }
@@ -227,6 +262,7 @@ func cold() workload.Kind {
 		UnitTime:  coldTime,
 		Space:     room,
 		Service:   site,
+		Lasts:     workload.NothingLasts,
 		New:       func(p workload.Params) (workload.Trial, error) { return newCold(p) },
 	}
 }
