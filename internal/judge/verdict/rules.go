@@ -46,7 +46,7 @@ func Rules() []Rule {
 		{Code: "durability-differs", Severity: Withhold,
 			Doc: "one side flushes to the disk and the other does not, or its server promises less",
 			Needs: "a metric of writing, and of both sides a known durability class or the settings of the server " +
-				"(the state promises of each trial)"},
+				"(the state server_promises of each trial)"},
 		{Code: "refused", Severity: Withhold,
 			Doc:   "an environment does not offer what the plan asks for, such as O_DIRECT",
 			Needs: "trials that were refused before they began"},

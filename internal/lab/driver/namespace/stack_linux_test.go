@@ -10,6 +10,7 @@ import (
 	"tare/internal/lab/envtest"
 	"tare/internal/lab/stack"
 	"tare/internal/record"
+	"tare/internal/sys/sql/promise"
 )
 
 // attachStack opens an environment with a stack.
@@ -73,6 +74,9 @@ func TestStack(t *testing.T) {
 		state := envtest.Site(t, s, "")
 		if state["stack_opcache"] != "off" || state["stack_key"] != st.Key {
 			t.Errorf("state %v", state)
+		}
+		if !strings.Contains(state[promise.State], "innodb_flush_log_at_trx_commit=1 ") {
+			t.Errorf("the site's database promises %q", state[promise.State])
 		}
 		opcache(t, s, state, "off")
 		sameAgain(t, s, state)

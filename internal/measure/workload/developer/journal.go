@@ -15,6 +15,7 @@ import (
 	"tare/internal/record"
 	"tare/internal/sys/clock"
 	"tare/internal/sys/histogram"
+	"tare/internal/sys/sql/promise"
 )
 
 // The ways to commit, named as SQLite's PRAGMA journal_mode names them.
@@ -82,6 +83,9 @@ func (c *commits) Setup(_ context.Context, b *workload.Bench) error {
 	if err := c.fresh(b, "journal", room, 8); err != nil {
 		return err
 	}
+	synchronous := map[bool]string{true: "FULL", false: "OFF"}[c.fsync]
+	b.Note(promise.State, promise.Settings{Family: promise.SQLite,
+		Values: map[string]string{"journal_mode": c.mode, "synchronous": synchronous}}.Text())
 	c.page, c.in, c.small = fileio.Aligned(dbPage), fileio.Aligned(dbPage), fileio.Aligned(journalHeader)
 	fileio.FillRandom(c.page, b.Seed)
 	clear(c.in)

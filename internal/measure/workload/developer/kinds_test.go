@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"tare/internal/measure/workload"
+	"tare/internal/sys/sql/promise"
 )
 
 // leftovers lists what a trial of a kind leaves in its directory, for the next one.
@@ -41,6 +42,16 @@ var variants = map[string][]map[string]string{
 	"dev.compile": {{"rename": "no"}, {"think": "1ms"}, {"workaround": "yes"}},
 	"dev.probe":   {{"depth": "1", "candidates": "0"}, {"depth": "9", "candidates": "20"}},
 	"dev.build":   {{"jobs": "2", "cflags": "-O0"}, {"workaround": "yes", "jobs": "2"}},
+}
+
+// TestJournalPromises: a journal says which SQLite it stands for.
+func TestJournalPromises(t *testing.T) {
+	for fsync, want := range map[string]string{"yes": "FULL", "no": "OFF"} {
+		b := weigh(t, t.TempDir(), "dev.journal", 1, map[string]string{"mode": "wal", "fsync": fsync})
+		if got := b.State[promise.State]; got != "sqlite journal_mode=wal synchronous="+want {
+			t.Errorf("fsync=%s: %q", fsync, got)
+		}
+	}
 }
 
 // TestEveryKind takes each kind with each amount of work through a trial: the evidence is the same however much was

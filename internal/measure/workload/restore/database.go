@@ -21,6 +21,7 @@ import (
 	"tare/internal/sys/account"
 	"tare/internal/sys/proc"
 	"tare/internal/sys/sql/postgres"
+	"tare/internal/sys/sql/promise"
 )
 
 // The server's role and database. Only the trial can reach them.
@@ -144,8 +145,14 @@ func (t *trial) startServer(ctx context.Context, b *workload.Bench) error {
 	}
 	b.Note("server_ms", strconv.FormatInt(time.Since(began).Milliseconds(), 10))
 	t.meter.servers = d.cpu
-	version, err := d.version(ctx)
+	promises := promise.Settings{Family: promise.PostgreSQL}
+	version := ""
+	err = d.talk(ctx, func(c *postgres.Conn) error {
+		version = c.Setting("server_version")
+		return c.Query([]byte(promise.Ask(promise.PostgreSQL)), &postgres.Result{Row: promises.Row})
+	})
 	b.Note("postgres", version)
+	b.Note(promise.State, promises.Text())
 	b.Note("postgres_user", d.as.Name)
 	return err
 }
@@ -328,14 +335,6 @@ func (d *database) talk(ctx context.Context, do func(*postgres.Conn) error) erro
 	defer c.Close()
 	defer context.AfterFunc(ctx, c.Interrupt)()
 	return do(c)
-}
-
-func (d *database) version(ctx context.Context) (version string, err error) {
-	err = d.talk(ctx, func(c *postgres.Conn) error {
-		version = c.Setting("server_version")
-		return nil
-	})
-	return version, err
 }
 
 // load loads the merged dump in one transaction, then writes a checkpoint.

@@ -15,6 +15,7 @@ import (
 	"tare/internal/measure/workload/trialtest"
 	"tare/internal/record"
 	"tare/internal/sys/proc"
+	"tare/internal/sys/sql/promise"
 )
 
 func missing(t testing.TB, what string) {
@@ -204,6 +205,9 @@ func TestRestore(t *testing.T) {
 			if want := map[string]string{own: "now",
 				environment: "earlier"}[given["tools"]]; b.State["cluster"] != want {
 				t.Errorf("%v: the cluster was made %s", given, b.State["cluster"])
+			}
+			if !strings.HasPrefix(b.State[promise.State], "postgresql fsync=on full_page_writes=on ") {
+				t.Errorf("%v: the server promises %q", given, b.State[promise.State])
 			}
 			t.Logf("%s: cluster %s ms, server %s ms, cluster made %s", given["tools"], b.State["cluster_ms"],
 				b.State["server_ms"], b.State["cluster"])

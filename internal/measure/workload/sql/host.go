@@ -33,6 +33,7 @@ func (h *host) Setup(ctx context.Context, b *workload.Bench) (err error) {
 	if h.aside, err = dial(ctx, t, true); err != nil {
 		return err
 	}
+	t.notePromises(b, h.aside)
 	text, err := json.Marshal(&endpoint{Network: "tcp", User: own, Password: t.Key, Database: t.Database,
 		Version: t.Version, Port: t.Port, Trials: b.Service.Trials})
 	b.Offer = string(text)

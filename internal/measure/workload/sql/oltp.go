@@ -168,6 +168,7 @@ func (t *oltp) Setup(ctx context.Context, b *workload.Bench) (err error) {
 		return err
 	}
 	b.Note("lanes", strconv.Itoa(len(t.lanes)))
+	t.target.notePromises(b, t.control)
 	t.before, err = t.target.count(t.control, t.clients)
 	return err
 }

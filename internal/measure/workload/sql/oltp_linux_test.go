@@ -14,6 +14,7 @@ import (
 	"tare/internal/measure/workload"
 	"tare/internal/measure/workload/trialtest"
 	"tare/internal/sys/sql"
+	"tare/internal/sys/sql/promise"
 	"tare/internal/unit"
 )
 
@@ -111,6 +112,13 @@ func TestOLTPAtAddress(t *testing.T) {
 		at := map[string]string{"server": server["server"], "address": e.Address, "user": e.User,
 			"database": e.Database}
 		there := transact(t, workload.Serving{}, small(at), 20)
+		lax := map[string]string{"postgresql": " fsync=off "}[server["server"]]
+		if lax == "" {
+			lax = " innodb_flush_log_at_trx_commit=0 "
+		}
+		if got := there.State[promise.State]; !strings.Contains(got, lax) {
+			t.Errorf("the server promises %q, not%s", got, lax)
+		}
 		if own := transact(t, serving, small(server), 20); !maps.Equal(there.Checks, own.Checks) {
 			t.Errorf("the same tables give %v and %v", there.Checks, own.Checks)
 		}

@@ -18,6 +18,7 @@ import (
 	"tare/internal/measure/workload/trialtest"
 	"tare/internal/record"
 	"tare/internal/sys/setdiff"
+	"tare/internal/sys/sql/promise"
 	"tare/internal/sys/sql/trace"
 )
 
@@ -49,8 +50,10 @@ func TestDatabaseOfTheLog(t *testing.T) {
 		sent := files(t, r.resolved(t, nil))
 		r.serving = sql.StartWith(t, r.resolved(t, nil), sent)
 		b, err := r.drive(t, 1, map[string]string{"whole": "yes"}, sent)
-		if err != nil || b.State["errors"] != "none" || b.State["database"] != "its-own" {
-			t.Errorf("%v, errors %s, database %s", err, b.State["errors"], b.State["database"])
+		if err != nil || b.State["errors"] != "none" || b.State["database"] != "its-own" ||
+			b.State[promise.State] == "" {
+			t.Errorf("%v, errors %s, database %s, promises %q", err, b.State["errors"], b.State["database"],
+				b.State[promise.State])
 		}
 		// On a server that runs already, sessions that name none begin there, too.
 		user := map[string]string{"mariadb": "root", "mysql": "root", "postgresql": "tare"}[server["server"]]

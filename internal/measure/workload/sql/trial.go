@@ -54,6 +54,7 @@ func (r *replayTrial) Setup(ctx context.Context, b *workload.Bench) (err error) 
 	if r.aside, err = dial(ctx, r.target, true); err != nil {
 		return r.explain(ctx, err)
 	}
+	r.target.notePromises(b, r.aside)
 	r.before, err = r.target.count(r.aside, r.kept())
 	return err
 }

@@ -20,6 +20,8 @@ import (
 	"tare/internal/measure/workload"
 	"tare/internal/record"
 	"tare/internal/sys/proc"
+	"tare/internal/sys/sql/mysql"
+	"tare/internal/sys/sql/promise"
 )
 
 // program is the program of every stack, in an environment that has one.
@@ -115,7 +117,26 @@ func start(ctx context.Context, b *workload.Bench) (workload.Running, error) {
 	for k, v := range s {
 		b.Note("stack_"+k, v)
 	}
+	if text := s.promises(ctx); text != "" {
+		b.Note(promise.State, text)
+	}
 	return r, nil
+}
+
+// promises are the settings of the site's database; "" if it does not tell them.
+func (s Site) promises(ctx context.Context) string {
+	c, err := mysql.Dial(ctx, mysql.Config{Network: "unix", Address: filepath.Join(s["home"], "run", "db.sock"),
+		User: "root"})
+	if err != nil {
+		return ""
+	}
+	defer c.Quit()
+	defer context.AfterFunc(ctx, c.Interrupt)()
+	found := promise.Settings{Family: promise.MySQL}
+	if c.Query([]byte(promise.Ask(found.Family)), &mysql.Result{Row: found.Row}) != nil {
+		return ""
+	}
+	return found.Text()
 }
 
 func (r *running) Endpoint() string      { return string(r.said) }

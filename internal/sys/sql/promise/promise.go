@@ -15,8 +15,8 @@ import (
 	"strings"
 )
 
-// State is the state of a trial that has the settings of the server that its work was done by.
-const State = "promises"
+// State is the state of a trial that has the settings of the server that did its work.
+const State = "server_promises"
 
 // Family is a family of servers.
 type Family string
@@ -31,12 +31,20 @@ const (
 // The queries for the settings, whose rows are a name and a value each. They are asked by the user of the work and in
 // its database, because both may have settings of their own. The names of standby servers stay where they are.
 const (
-	AskMySQL = "SHOW VARIABLES WHERE Variable_name IN ('innodb_doublewrite','innodb_flush_log_at_trx_commit'," +
+	askMySQL = "SHOW VARIABLES WHERE Variable_name IN ('innodb_doublewrite','innodb_flush_log_at_trx_commit'," +
 		"'innodb_flush_method','log_bin','sync_binlog')"
-	AskPostgreSQL = "SELECT name, CASE name WHEN 'synchronous_standby_names' THEN CASE setting WHEN '' THEN 'none' " +
+	askPostgreSQL = "SELECT name, CASE name WHEN 'synchronous_standby_names' THEN CASE setting WHEN '' THEN 'none' " +
 		"ELSE 'set' END ELSE setting END FROM pg_settings WHERE name IN ('fsync','full_page_writes'," +
 		"'synchronous_commit','synchronous_standby_names','wal_sync_method')"
 )
+
+// Ask is the query for the settings of a family.
+func Ask(f Family) string {
+	if f == PostgreSQL {
+		return askPostgreSQL
+	}
+	return askMySQL
+}
 
 // Settings are a server's settings by their names.
 type Settings struct {
@@ -50,8 +58,16 @@ const (
 	mostSettings = 64
 )
 
-// Add adds a row of an answer. One that Text could not write is left out.
-func (s *Settings) Add(name, value string) {
+// Row adds a row of the answer to Ask. It never fails.
+func (s *Settings) Row(columns [][]byte) error {
+	if len(columns) == 2 {
+		s.add(string(columns[0]), string(columns[1]))
+	}
+	return nil
+}
+
+// add adds a setting. One that Text could not write is left out.
+func (s *Settings) add(name, value string) {
 	if value == "" {
 		value = unset
 	}
@@ -98,7 +114,7 @@ func Parse(text string) (s Settings, err error) {
 		if !ok || !word(name) || !word(value) {
 			return Settings{}, fmt.Errorf("settings of a server: %q is not name=value", w)
 		}
-		s.Add(name, value)
+		s.add(name, value)
 	}
 	return s, nil
 }

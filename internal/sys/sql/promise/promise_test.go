@@ -72,9 +72,12 @@ func TestText(t *testing.T) {
 	if s.Text() != "" {
 		t.Errorf("no settings are %q", s.Text())
 	}
-	s.Add("sync_binlog", "1")
-	s.Add("Innodb_flush_method", "")
-	s.Add("odd", "a b")
+	for _, row := range [][][]byte{{[]byte("sync_binlog"), []byte("1")}, {[]byte("Innodb_flush_method"), nil},
+		{[]byte("odd"), []byte("a b")}, {[]byte("alone")}, nil} {
+		if err := s.Row(row); err != nil {
+			t.Error(err)
+		}
+	}
 	if got := s.Text(); got != "mysql innodb_flush_method=default sync_binlog=1" {
 		t.Error(got)
 	}
