@@ -82,7 +82,7 @@ var writing = map[promise.Family][]string{
 		"dev.edit:fsync=yes", "restore", "command:command=x,fsync=yes"},
 	promise.SQLite: {"dev.journal:fsync=yes"},
 	promise.MySQL: {"sql.oltp:mix=read-write", "sql.oltp:mix=write-only,server=mysql",
-		"sql.oltp:mix=write-only,address=127.0.0.1:3306,user=u,disposable=yes", "sql.replay:log=shop,writes=yes",
+		"sql.oltp:mix=write-only,address=/run/db.sock,user=u,disposable=yes", "sql.replay:log=shop,writes=yes",
 		"http.load:url=stack:/,method=POST", "http.replay:url=stack:/,log=x,writes=yes"},
 	promise.PostgreSQL: {"sql.oltp:mix=read-write,server=postgresql", "sql.replay:log=x,writes=yes,server=postgresql",
 		"restore:load=postgresql"},
@@ -143,7 +143,7 @@ func matrixPair(t *testing.T, family promise.Family, work []plan.Workload, host,
 	}).trials(func(tr *record.Trial) {
 		side := map[string]*flushSide{"host": &host, "vm": &vm}[tr.Target]
 		if text := side.promises(family); text != "" {
-			tr.State[promise.State] = text
+			tr.State[promise.State], tr.State[promise.DiskState] = text, promise.OnTarget
 		}
 	}).evaluate()
 	name := fmt.Sprintf("%q: %s against %s", family, vm.name, host.name)
@@ -245,6 +245,26 @@ func TestUnknownPromisesForbidNothing(t *testing.T) {
 		if warned != nil && (!strings.HasPrefix(warned.Text, want) ||
 			!strings.HasSuffix(warned.Text, "because it does not wait for the disk")) {
 			t.Errorf("%s: %s", c.name, warned.Text)
+		}
+	}
+}
+
+// TestServersElsewhere: of a server that has its data on another disk, the target's class says nothing.
+func TestServersElsewhere(t *testing.T) {
+	for _, w := range []plan.Workload{
+		resolved(t, "sql.oltp:mix=write-only,address=/run/db.sock,user=u,disposable=yes"),
+		resolved(t, "http.load:url=http://127.0.0.1/,method=POST"),
+	} {
+		for _, at := range []map[string]string{{}, {"host": promise.OnTarget}, {"vm": promise.OnTarget}} {
+			r := two(w).envs(durable("memory")).trials(func(tr *record.Trial) {
+				tr.State[promise.State] = asDelivered[promise.MySQL]
+				if disk := at[tr.Target]; disk != "" {
+					tr.State[promise.DiskState] = disk
+				}
+			}).evaluate()
+			if c := cell(t, r, w.Label, "", "vm"); c.Verdict == record.Withheld {
+				t.Errorf("%s, %v: %v", w.Label, at, c.Warnings)
+			}
 		}
 	}
 }

@@ -52,8 +52,8 @@ func (wh *withholder) withholdDurability(c *cellBuilder) {
 
 // withholdClasses compares what a flush does in the places where two targets write.
 func (wh *withholder) withholdClasses(c *cellBuilder, l workload.Lasting) {
-	if l.Place == workload.Elsewhere {
-		return
+	if l.Place == workload.Elsewhere && !(onTarget(c.candidate) && onTarget(c.baseline)) {
+		return // a disk of which nothing is known
 	}
 	class := func(target string) string {
 		if l.Place == workload.InHome {
@@ -75,6 +75,12 @@ func (wh *withholder) withholdClasses(c *cellBuilder, l workload.Lasting) {
 	c.incomparable = true
 	c.withhold("durability-differs", text, "compare targets that flush in the same way: choose another cache mode "+
 		"(cache=none instead of unsafe), a disk instead of memory, or the same setting on both sides")
+}
+
+// onTarget tells whether a server that tare did not start had its data on the target's disk in a series of trials.
+func onTarget(s *series) bool {
+	at := stateValues(s, promise.DiskState)
+	return len(at) == 1 && at[0] == promise.OnTarget
 }
 
 // withholdPromises compares what the servers behind two targets promise by their settings.

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"tare/internal/measure/fileio"
 )
 
 // workdirs is the agent's directory, with a directory for each cell. The agent removes everything in it and nothing
@@ -134,7 +136,7 @@ func removeTree(ctx context.Context, root *os.Root, name string, made fs.FileInf
 		return err
 	}
 	if info.IsDir() {
-		if !sameDevice(info, made) {
+		if !fileio.SameDevice(info, made) {
 			return fmt.Errorf("%s is another file system; unmount it", name)
 		}
 		if depth == maxDepth {

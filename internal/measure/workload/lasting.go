@@ -43,7 +43,7 @@ type Place int
 const (
 	InTarget  Place = iota // below Bench.Dir
 	InHome                 // below Bench.Home: on a mount, too, on the environment's own disk
-	Elsewhere              // on another machine, so that what a flush does in the target says nothing
+	Elsewhere              // where a server has its data that tare has not started
 )
 
 // AllMetrics stands for all metrics of a kind.

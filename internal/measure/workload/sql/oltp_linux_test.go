@@ -119,6 +119,9 @@ func TestOLTPAtAddress(t *testing.T) {
 		if got := there.State[promise.State]; !strings.Contains(got, lax) {
 			t.Errorf("the server promises %q, not%s", got, lax)
 		}
+		if got := there.State[promise.DiskState]; got != promise.OnTarget { // of all tests
+			t.Errorf("the server's data is on %q", got)
+		}
 		if own := transact(t, serving, small(server), 20); !maps.Equal(there.Checks, own.Checks) {
 			t.Errorf("the same tables give %v and %v", there.Checks, own.Checks)
 		}

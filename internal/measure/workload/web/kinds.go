@@ -1,8 +1,6 @@
 package web
 
 import (
-	"net/netip"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -42,28 +40,10 @@ func lasts(p workload.Params, change bool) workload.Lasting {
 		return workload.Lasting{}
 	}
 	l := workload.Lasting{Flush: workload.FlushByServer, Metrics: workload.AllMetrics, Place: workload.Elsewhere}
-	for word := range strings.FieldsSeq(p["url"] + " " + p["urls"]) {
-		switch {
-		case stack.Names(word):
-			l.Place = workload.InHome
-		case onLoopback(word):
-			l.Place = workload.InTarget
-		case !strings.Contains(word, "://"):
-			continue // a weight, or a file of URLs
-		}
-		return l
+	if stack.Names(strings.TrimLeft(p["url"]+p["urls"], "0123456789 ")) {
+		l.Place = workload.InHome
 	}
 	return l
-}
-
-// onLoopback tells whether a URL leads to the environment itself.
-func onLoopback(text string) bool {
-	u, err := url.Parse(text)
-	if err != nil {
-		return false
-	}
-	at, err := netip.ParseAddr(u.Hostname())
-	return err == nil && at.Unmap().IsLoopback() || u.Hostname() == "localhost"
 }
 
 func sizeParam() workload.Param {

@@ -18,6 +18,13 @@ import (
 // State is the state of a trial that has the settings of the server that did its work.
 const State = "server_promises"
 
+// DiskState is the state of a trial with a server that tare has not started. It is OnTarget if that has its data on the
+// file system on which the target's work directory is; else it is not there.
+const (
+	DiskState = "server_disk"
+	OnTarget  = "the target's"
+)
+
 // Family is a family of servers.
 type Family string
 
@@ -44,6 +51,14 @@ func Ask(f Family) string {
 		return askPostgreSQL
 	}
 	return askMySQL
+}
+
+// AskFolder is the query for the directory of a server's data, one value that may be NULL.
+func AskFolder(f Family) string {
+	if f == PostgreSQL {
+		return "SELECT max(setting) FROM pg_settings WHERE name = 'data_directory'"
+	}
+	return "SELECT @@datadir"
 }
 
 // Settings are a server's settings by their names.
