@@ -37,6 +37,7 @@ func pair(from, to *Side) Pair {
 	p.Groups = groups(from, to, p.Cells)
 	p.Values = values(from, to)
 	unequal(from, to, &p)
+	unlikeWrites(from, to, &p)
 	p.warn(from, to)
 	return p
 }

@@ -18,13 +18,14 @@ import (
 	"tare/internal/plan"
 	"tare/internal/record"
 	"tare/internal/stats"
+	"tare/internal/sys/sql/promise"
 	"tare/internal/unit"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
 
 func testKinds(name string) (*workload.Kind, bool) {
-	if name != "cpu.prime" && name != "fs.smallfiles" {
+	if name != "cpu.prime" && name != "fs.smallfiles" && name != "dev.journal" {
 		return nil, false
 	}
 	return &workload.Kind{Name: name, Family: "cpu", Needs: workload.Needs{CPUBound: true}, Metrics: []unit.Metric{
@@ -134,6 +135,49 @@ func TestAFasterHostChangesNoRatio(t *testing.T) {
 	for _, v := range p.Values {
 		if v.From.Target == "host" && (math.Abs(v.Cost-0.5) > 0.02 || v.Low > 0.5 || v.High < 0.49) {
 			t.Errorf("%s %s cost %v [%v, %v]", v.From.Target, v.From.Metric, v.Cost, v.Low, v.High)
+		}
+	}
+}
+
+// TestUnlikeWrites: what a target writes in one run is not ranked against another in which it keeps it less well.
+func TestUnlikeWrites(t *testing.T) {
+	run := func(class, promises string) scene {
+		return scene{seed: 1, blocks: 12, host: 1, box: 1.5,
+			change: func(p *plan.Plan, envs []record.Environment, trials []record.Trial) {
+				p.Workloads[1].Kind, p.Workloads[1].Params = "dev.journal", workload.Params{"fsync": "true"}
+				for i := range envs {
+					envs[i].Durability = &record.Durability{Class: class}
+				}
+				for i := range trials {
+					trials[i].State = map[string]string{promise.State: promises}
+				}
+			}}
+	}
+	const full, off = "sqlite synchronous=FULL", "sqlite synchronous=OFF"
+	for _, c := range []struct {
+		a, b scene
+		says string
+	}{
+		{run("flushes", full), run("flushes", full), ""},
+		{run("flushes", ""), run("unknown", full), ""},
+		{run("flushes", full), run("memory", full),
+			"host passes flushes on to the disk in the first result, and it keeps its files in memory in the second"},
+		{run("flushes", full), run("flushes", off), "synchronous is FULL in the first result and OFF in the second"},
+	} {
+		p := &compareScenes(c.a, c.b).Pairs[0]
+		for _, v := range p.Values {
+			if (v.Cost == 0) != (c.says != "" && v.From.Kind == "dev.journal") {
+				t.Errorf("%s: %s %s costs %v", c.says, v.From.Kind, v.From.Metric, v.Cost)
+			}
+		}
+		var all []string
+		for _, w := range p.Warnings {
+			if w.Code == "durability-differs" {
+				all = append(all, w.Text)
+			}
+		}
+		if said := strings.Join(all, "\n"); !strings.Contains(said, c.says) || (said != "") != (c.says != "") {
+			t.Errorf("%q is said, want %q", said, c.says)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package rundiff
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -47,6 +48,32 @@ func unequal(from, to *Side, p *Pair) {
 			return c.Workload == v.From.Workload && (warned(c.Warnings, unequalWork) || warned(c.Warnings, otherWork))
 		}) {
 			v.Cost, v.Low, v.High = 0, 0, 0
+		}
+	}
+}
+
+// unlikeWrites takes the change from figures of writing that cannot be ranked, and says why.
+func unlikeWrites(from, to *Side, p *Pair) {
+	a, b := usable(from.Trials), usable(to.Trials)
+	said := map[cellKey]bool{}
+	for i := range p.Values {
+		v := &p.Values[i]
+		w, ok := from.Plan.Workload(v.From.Workload)
+		if !ok {
+			continue
+		}
+		k := cellKey{workload: v.From.Workload, target: v.From.Target}
+		why := verdict.UnlikeWrites(w, v.From.Metric, k.target, [2]*verdict.Result{from.Result, to.Result},
+			[2][]*record.Trial{slices.Collect(maps.Values(a[k])), slices.Collect(maps.Values(b[k]))})
+		if why == "" {
+			continue
+		}
+		v.Cost, v.Low, v.High = 0, 0, 0
+		if !said[k] {
+			said[k] = true
+			p.Warnings = append(p.Warnings, record.Warning{Code: "durability-differs",
+				Text:   fmt.Sprintf("%s in %s cannot be ranked between the results: %s", k.workload, k.target, why),
+				Remedy: "compare results of targets, and of servers, that flush in the same way"})
 		}
 	}
 }

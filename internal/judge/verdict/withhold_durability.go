@@ -85,7 +85,7 @@ func onTarget(s *series) bool {
 
 // withholdPromises compares what the servers behind two targets promise by their settings.
 func withholdPromises(c *cellBuilder, l workload.Lasting) {
-	d, ok := promisesDiffer(c)
+	d, ok := promisesDiffer(c.candidate, c.baseline)
 	if !ok {
 		return
 	}
@@ -104,11 +104,11 @@ func withholdPromises(c *cellBuilder, l workload.Lasting) {
 
 // promisesDiffer returns the most telling setting by which the servers of two sides promise different things. Settings
 // may have changed while the trials ran.
-func promisesDiffer(c *cellBuilder) (d promise.Difference, differ bool) {
-	for _, a := range stateValues(c.candidate, promise.State) {
-		for _, b := range stateValues(c.baseline, promise.State) {
-			x, err := promise.Parse(a)
-			y, err2 := promise.Parse(b)
+func promisesDiffer(a, b *series) (d promise.Difference, differ bool) {
+	for _, of := range stateValues(a, promise.State) {
+		for _, other := range stateValues(b, promise.State) {
+			x, err := promise.Parse(of)
+			y, err2 := promise.Parse(other)
 			if err != nil || err2 != nil {
 				continue
 			}
@@ -118,6 +118,44 @@ func promisesDiffer(c *cellBuilder) (d promise.Difference, differ bool) {
 		}
 	}
 	return d, false
+}
+
+// UnlikeWrites says why a figure of a workload in a target cannot be ranked between two runs, of which there are the
+// trials that count: a flush does something else there, or the server promises something else. "" where that is not so,
+// or not known.
+func UnlikeWrites(w *plan.Workload, metric, target string, runs [2]*Result, trials [2][]*record.Trial) string {
+	l := lasting(w)
+	if !l.Ranked(metric) {
+		return ""
+	}
+	var of [2]*series
+	var class [2]string
+	for i, r := range runs {
+		of[i] = &series{used: map[blockKey]*record.Trial{}}
+		for _, t := range trials[i] {
+			k := blockKey{t.Session, t.Block}
+			of[i].keys, of[i].used[k] = append(of[i].keys, k), t
+		}
+		t := r.target(target)
+		if t != nil && t.Like != "" {
+			t = r.target(t.Like)
+		}
+		if t != nil && l.Place == workload.InHome && t.Of != "" {
+			t = r.target(t.Of)
+		}
+		if t != nil && t.Durability != nil {
+			class[i] = knownClass(t.Durability)
+		}
+	}
+	if d, ok := promisesDiffer(of[0], of[1]); ok {
+		return fmt.Sprintf("%s is %s in the first result and %s in the second: %s", d.Name, d.A, d.B, d.Loses)
+	}
+	if class[0] == "" || class[1] == "" || class[0] == class[1] ||
+		l.Place == workload.Elsewhere && !(onTarget(of[0]) && onTarget(of[1])) {
+		return ""
+	}
+	return fmt.Sprintf("%s in the first result, and %s in the second", classWords(target, class[0]),
+		classWords("it", class[1]))
 }
 
 // because says which side is faster because it does not wait for the disk, of those that may be; "" where that does not
