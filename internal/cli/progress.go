@@ -115,6 +115,10 @@ func verdictSentence(c *verdict.Cell) string {
 	case record.Equivalent:
 		return fmt.Sprintf("= %s %s costs the same: %s", c.Target, c.Workload, ratio)
 	case record.Measured:
+		if c.UnlikeFlushes() {
+			return fmt.Sprintf("≠ %s %s costs %s, and is not ranked: the sides flush differently", c.Target,
+				c.Workload, ratio)
+		}
 		return fmt.Sprintf("≈ %s %s costs %s", c.Target, c.Workload, ratio)
 	}
 	glyph := "▲"

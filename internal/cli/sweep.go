@@ -369,6 +369,9 @@ func (cmd *sweepCommand) cells(r *verdict.Result, workload string, variants []en
 		case record.Withheld, record.Failed:
 			return 3
 		}
+		if s.cell.UnlikeFlushes() {
+			return 3
+		}
 		if s.cell.Screened {
 			return 2
 		}
@@ -413,6 +416,9 @@ func effect(c *verdict.Cell) string {
 		return "failed"
 	case record.Withheld:
 		return "not ranked: the report says why"
+	}
+	if c.UnlikeFlushes() {
+		return figure + "  not ranked: it flushes differently"
 	}
 	if c.Screened {
 		return fmt.Sprintf("%s  of %s only: others move it more", unit.Number(c.Ratio.Center),

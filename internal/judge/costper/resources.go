@@ -135,5 +135,5 @@ func usableCell(c *verdict.Cell) bool {
 	case record.Withheld, record.Failed:
 		return false
 	}
-	return c.Ratio.Center > 0
+	return c.Ratio.Center > 0 && !c.UnlikeFlushes()
 }

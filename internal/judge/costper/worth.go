@@ -235,6 +235,8 @@ func noSaving(c *verdict.Cell) string {
 	switch {
 	case c.Verdict == record.Withheld || c.Verdict == record.Failed:
 		return fmt.Sprintf("%s has no figure to compute with (%s)", name, c.Verdict)
+	case c.UnlikeFlushes():
+		return fmt.Sprintf("%s and %s flush differently: it promises no saving", name, c.Baseline)
 	case !(c.BaselineCenter > 0):
 		return fmt.Sprintf("%s has no figure in %s to compute with", name, c.Baseline)
 	case c.Level == 0:

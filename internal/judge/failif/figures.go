@@ -74,6 +74,9 @@ func Figures(s *rundiff.Side) []Figure {
 		if f := at[figureKey{Ratio, c.Target, c.Workload, c.Metric}]; f != nil {
 			f.Center, f.Low, f.High = c.Ratio.Center, c.Low, c.High
 			f.Doubt = doubtOf(c.Ratio, c.Warnings, c.Failure)
+			if f.Doubt == "" && c.UnlikeFlushes() {
+				f.Doubt = "it ranks nobody: " + proc.Line(rundiff.Withheld(c.Warnings))
+			}
 		}
 	}
 	for _, v := range rundiff.FiguresOf(s) {

@@ -147,6 +147,8 @@ func (h *Host) ratios(s *rundiff.Side, figures []rundiff.Value) {
 			if why := rundiff.Withheld(c.Warnings); why != "" {
 				m.Why = why
 			}
+		case c.UnlikeFlushes():
+			m.State, m.Why = record.Withheld, rundiff.Withheld(c.Warnings)
 		case !ok:
 			m.State, m.Why = record.Inconclusive, fmt.Sprintf("%d blocks are too few for an interval", c.Blocks)
 		default:

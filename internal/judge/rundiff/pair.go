@@ -128,6 +128,9 @@ func (j *judged) judge(from, to *Side, a, b *verdict.Cell, checks [2]map[cellKey
 	case a.Verdict == record.Withheld || b.Verdict == record.Withheld:
 		withhold("withheld", fmt.Sprintf("the verdict of %s is withheld",
 			sideOf(a.Verdict == record.Withheld, from, to)), "see the report of that result")
+	case a.UnlikeFlushes() || b.UnlikeFlushes():
+		withhold("withheld", fmt.Sprintf("the two sides flush differently in %s", sideOf(a.UnlikeFlushes(), from, to)),
+			"see the report of that result")
 	case a.Baseline != b.Baseline:
 		withhold("other-baseline", fmt.Sprintf("the baseline is %s in the first result and %s in the second",
 			a.Baseline, b.Baseline), "compare results with the same baseline")

@@ -277,6 +277,9 @@ func bySession(d map[blockKey]float64, keys []blockKey) [][]float64 {
 func (cm *cellMaker) finish(c *cellBuilder) {
 	if c.decision != nil {
 		c.Ratio = cm.ratio(c.decision, c.withheld, c.incomparable)
+		if c.UnlikeFlushes() && (c.Verdict == record.Different || c.Verdict == record.Equivalent) {
+			c.Verdict = record.Measured // a figure that ranks nobody
+		}
 		c.ThisBoot = len(cm.index.sessions) < 2 && nearSame(&c.Ratio)
 		if c.Screened {
 			c.BlocksNeeded = 0 // it gets none

@@ -72,13 +72,17 @@ func (fam *families) summaries() []Summary {
 	type key struct{ family, target string }
 	var order []key
 	groups := map[key][]*cellBuilder{}
-	withheld := map[key]int{}
+	withheld, unlike := map[key]int{}, map[key]int{}
 	for _, c := range fam.cells {
 		k := key{c.Family, c.Target}
 		if c.Primary && c.withheld {
 			withheld[k]++
 		}
 		if !c.Primary || c.decision == nil || c.withheld || len(c.d) == 0 {
+			continue
+		}
+		if c.UnlikeFlushes() {
+			unlike[k]++
 			continue
 		}
 		if groups[k] == nil {
@@ -89,7 +93,7 @@ func (fam *families) summaries() []Summary {
 	var out []Summary
 	for _, k := range order {
 		if s, ok := fam.summary(groups[k]); ok {
-			s.Family, s.Target, s.Withheld = k.family, k.target, withheld[k]
+			s.Family, s.Target, s.Withheld, s.Unlike = k.family, k.target, withheld[k], unlike[k]
 			out = append(out, s)
 		}
 	}

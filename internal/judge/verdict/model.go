@@ -135,6 +135,8 @@ type Summary struct {
 	Blocks int     `json:"blocks"`
 	// Withheld counts the workloads of the family that are not in the mean because their verdict is withheld.
 	Withheld int `json:"withheld,omitempty"`
+	// Unlike counts those that are not in it because their sides flushed differently.
+	Unlike int `json:"flushes_differ,omitempty"`
 }
 
 // Finding is a sentence with evidence and a remedy.

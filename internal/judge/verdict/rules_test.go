@@ -65,6 +65,10 @@ var ruleScenes = map[string]struct {
 		two(on("dev.journal", "fsync=true")).envs(durable("ignores-flushes")).costs(commitsFaster),
 		two(on("dev.journal", "fsync=true")).envs(durable("unknown")).costs(commitsFaster),
 		[]string{"vm ignores flushes", "vm is faster (200 against", "because it does not wait for the disk"}},
+	"flushes-differ": {
+		two(on("command", "command=x")).trials(flushing(5200, 1)),
+		two(on("command", "command=x")).trials(flushing(5200, 2000)),
+		[]string{"5.2 flushes for each run in host, 0.001 in vm", "no advantage"}},
 	"refused": {
 		two(on("fs.seqread", "direct=true")).trials(vmTrials(func(t *record.Trial) {
 			t.Metrics, t.Error = nil, &record.Failure{Kind: "refused", Message: "tmpfs refuses O_DIRECT"}

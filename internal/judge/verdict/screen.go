@@ -52,7 +52,7 @@ func Screen(r *Result, workload string, keep int) []string {
 
 // ranks tells whether a cell has a ratio that may stand beside others.
 func ranks(c *Cell) bool {
-	return c.Ratio.Center > 0 && !math.IsInf(c.Ratio.Center, 0) && c.Verdict != record.Withheld &&
+	return c.Ratio.Center > 0 && !math.IsInf(c.Ratio.Center, 0) && !c.UnlikeFlushes() && c.Verdict != record.Withheld &&
 		c.Verdict != record.Failed
 }
 

@@ -43,7 +43,7 @@ func (cm *cellMaker) shapes() {
 	var family []*stats.Decision
 	var ratios []*record.Ratio
 	for _, c := range cm.cells {
-		if !c.Primary || c.Target == c.Baseline || c.decision == nil || c.withheld {
+		if !c.Primary || c.Target == c.Baseline || c.decision == nil || c.withheld || c.UnlikeFlushes() {
 			continue
 		}
 		if s, d := cm.spread(c); s != nil {

@@ -44,6 +44,7 @@ func (wh *withholder) withholdUnlike(c *cellBuilder) {
 	wh.withholdChecks(c)
 	wh.withholdGroups(c)
 	wh.withholdDurability(c)
+	wh.withholdFlushes(c)
 	withholdClient(c)
 	for _, s := range sameState {
 		a, b := stateValues(c.candidate, s.key), stateValues(c.baseline, s.key)

@@ -57,6 +57,9 @@ func (m *Model) answer(family string, col int, s *verdict.Summary, scope string)
 		baseline = clean(against)
 	}
 	if s == nil || !(s.Ratio > 0) {
+		if m.unlike(family, col) {
+			return fmt.Sprintf("%s cannot be ranked against %s: they flush differently", target, baseline)
+		}
 		return "nothing is known of " + target
 	}
 	figure := ratioText(s.Ratio) + "x"
@@ -67,7 +70,7 @@ func (m *Model) answer(family string, col int, s *verdict.Summary, scope string)
 	if s.Cells > 1 {
 		over = fmt.Sprintf(" on average over %d workloads", s.Cells)
 	}
-	if s.Withheld > 0 {
+	if s.Withheld+s.Unlike > 0 {
 		over += withoutText(s)
 	}
 	far := m.apart(family, col, s.Ratio)
@@ -102,11 +105,24 @@ func (m *Model) answer(family string, col int, s *verdict.Summary, scope string)
 
 // withoutText says how many workloads of a family a mean is without, because they cannot be ranked.
 func withoutText(s *verdict.Summary) string {
-	text := fmt.Sprintf(", without %d of %d whose verdict is withheld", s.Withheld, s.Withheld+s.Cells)
+	all, text := s.Withheld+s.Unlike+s.Cells, ""
+	if s.Withheld > 0 {
+		text = fmt.Sprintf(", without %d of %d whose verdict is withheld", s.Withheld, all)
+	}
+	if s.Unlike > 0 {
+		text += fmt.Sprintf(", without %d of %d whose sides flush differently", s.Unlike, all)
+	}
 	if s.Cells == 1 {
 		return " in 1 workload" + text
 	}
 	return text
+}
+
+// unlike tells whether a family has figures of a column that rank nobody, because the sides flush differently.
+func (m *Model) unlike(family string, col int) bool {
+	return slices.ContainsFunc(m.Rows, func(r Row) bool {
+		return r.Primary && r.Family == family && r.Cells[col] != nil && r.Cells[col].UnlikeFlushes()
+	})
 }
 
 // apart says which workloads stand out of the mean of a family: those of which a cost or a saving is sure, where they

@@ -19,6 +19,7 @@ const (
 	cannotTell
 	measured
 	unconfirmed // measured as well, and beyond the margin
+	unranked    // measured, between sides that flushed differently
 	failed
 	withheld
 	notRun
@@ -32,6 +33,7 @@ var glyphs = [signs]struct{ unicode, ascii, legend string }{
 	cannotTell:  {"~", "~", "not decided yet"},
 	measured:    {"≈", "%", "measured precisely, but too near the margin for a verdict"},
 	unconfirmed: {"≈", "%", "beyond the margin, but not significant among so many"},
+	unranked:    {"≠", "#", "not ranked: the sides flush differently"},
 	failed:      {"✕", "x", "failed"},
 	withheld:    {"?", "?", "verdict withheld"},
 	notRun:      {"–", "-", "not run"},
@@ -66,6 +68,9 @@ var markTexts = [marks]struct{ mark, legend string }{
 func signOf(c *verdict.Cell) sign {
 	if !ran(c) {
 		return notRun
+	}
+	if c.UnlikeFlushes() && c.Verdict == record.Measured {
+		return unranked
 	}
 	if c.Verdict == record.Measured && c.NotConfirmed() {
 		return unconfirmed
@@ -195,6 +200,9 @@ func compactPercent(v float64) string {
 
 // verdictText is a cell's verdict in a word, and whether it is of this boot.
 func verdictText(c *verdict.Cell) string {
+	if c.UnlikeFlushes() && c.Verdict == record.Measured {
+		return string(c.Verdict) + " (flushes differ)"
+	}
 	if c.ThisBoot {
 		return string(c.Verdict) + " (this boot)"
 	}

@@ -91,7 +91,7 @@ func (f *forest) means() {
 			}
 			if !head {
 				aside := fmt.Sprintf("geometric mean of %d workloads", s.Cells)
-				if s.Withheld > 0 {
+				if s.Withheld+s.Unlike > 0 {
 					aside += withoutText(s)
 				}
 				f.lines = append(f.lines, forestLine{heading: sentence(fam.Family), aside: aside})

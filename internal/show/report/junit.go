@@ -163,6 +163,9 @@ func (m *Model) junitSuite(col int, target string, spent map[[2]string]float64) 
 			c.Out += fmt.Sprintf(" against %s; %s to %s", clean(cell.Baseline),
 				unit.Format(cell.BaselineCenter, clean(r.Unit)), unit.Format(cell.Center, clean(r.Unit)))
 			c.Out = strings.TrimPrefix(c.Out, ": ")
+			if cell.UnlikeFlushes() {
+				c.Out += "; not ranked: the sides flush differently"
+			}
 		}
 		s.add(c)
 	}
