@@ -120,7 +120,7 @@ func (cmd *whyCommand) why(ctx context.Context, args []string) error {
 	if b.Plan.Once() {
 		return usagef("the worktrees that this result is of are removed; call tare ab --git again")
 	}
-	cell, note, err := chooseCell(b.result, args[1:])
+	cell, note, err := chooseCell(b, args[1:])
 	if err != nil {
 		return err
 	}
@@ -264,16 +264,16 @@ func cellText(c *verdict.Cell) string {
 }
 
 // chooseCell finds the cell that is meant; without a word, the one with the largest difference that was shown. note is
-// what the user should know of the choice.
-func chooseCell(r *verdict.Result, words []string) (cell *verdict.Cell, note string, err error) {
+// what the user should know of the choice. A cell without figures has no difference to explain.
+func chooseCell(b *loaded, words []string) (cell *verdict.Cell, note string, err error) {
 	var all []*verdict.Cell
-	for i := range r.Cells {
-		if c := &r.Cells[i]; c.Primary && c.Target != c.Baseline {
+	for i := range b.result.Cells {
+		if c := &b.result.Cells[i]; c.Primary && c.Target != c.Baseline {
 			all = append(all, c)
 		}
 	}
 	if len(all) == 0 {
-		return nil, "", usagef("the bundle has no cell that is compared with a baseline")
+		return nil, "", usagef("the bundle has no cell that is compared with a baseline: %s", report.WhyNoRatio(b.result))
 	}
 	fits := all
 	if len(words) > 0 {
@@ -286,20 +286,48 @@ func chooseCell(r *verdict.Result, words []string) (cell *verdict.Cell, note str
 		}
 		return nil, "", usagef("there is no cell %q; there are:%s", words[0], list.String())
 	}
-	size := func(c *verdict.Cell) float64 {
-		if !(c.Ratio.Center > 0) {
-			return -1
-		}
-		return math.Abs(math.Log(c.Ratio.Center))
+	figured := slices.DeleteFunc(slices.Clone(fits), func(c *verdict.Cell) bool { return !(c.Ratio.Center > 0) })
+	if len(figured) == 0 {
+		c := fits[0]
+		return nil, "", usagef("%s,%s has no ratio, so there is no difference to explain: %s", printableLine(c.Target),
+			printableLine(c.Workload), printableLine(noFigure(b, c)))
 	}
-	shown := slices.DeleteFunc(slices.Clone(fits), func(c *verdict.Cell) bool { return c.Verdict != record.Different })
-	if len(shown) > 0 {
-		fits = shown
-	} else {
-		note = "no difference was shown there, so what follows may be chance"
+	shown := slices.DeleteFunc(slices.Clone(figured), func(c *verdict.Cell) bool {
+		return c.Verdict != record.Different
+	})
+	if fits = shown; len(shown) == 0 {
+		fits, note = figured, "no difference was shown there, so what follows may be chance"
 	}
-	cell = slices.MaxFunc(fits, func(a, b *verdict.Cell) int { return cmp.Compare(size(a), size(b)) })
+	cell = slices.MaxFunc(fits, func(a, b *verdict.Cell) int {
+		return cmp.Compare(math.Abs(math.Log(a.Ratio.Center)), math.Abs(math.Log(b.Ratio.Center)))
+	})
 	return cell, note, nil
+}
+
+// noFigure says why a cell has no ratio.
+func noFigure(b *loaded, c *verdict.Cell) string {
+	for _, name := range []string{c.Baseline, c.Target} {
+		for i := range b.Environments {
+			if e := &b.Environments[i]; e.Name == name && e.Error != nil {
+				return name + " did not open: " + e.Error.Message
+			}
+		}
+	}
+	if c.Failure != nil {
+		return c.Failure.Message
+	}
+	for _, w := range c.Warnings {
+		return w.Text
+	}
+	for _, name := range []string{c.Baseline, c.Target} {
+		done := slices.ContainsFunc(b.trials, func(t record.Trial) bool {
+			return t.Workload == c.Workload && t.Target == name && t.Error == nil && !t.Warmup()
+		})
+		if !done {
+			return "the bundle has no measured trial of it in " + name
+		}
+	}
+	return "no block has a figure of both sides"
 }
 
 // isCell tells whether a word names a cell: TARGET,WORKLOAD, or one of them. A workload of one kind may be named by it.

@@ -87,6 +87,21 @@ func RunAgain(ctx context.Context, c Config, a Again) (res *AgainResult, err err
 	if err := r.calibrator.freeze(ctx, w); err != nil {
 		return nil, err
 	}
+	for _, target := range []string{a.Baseline, a.Target} {
+		switch t, cell := r.table.targets[target], r.table.cells[cellKey{w.Label, target}]; {
+		case t == nil:
+			return nil, fmt.Errorf("%s is not a target of the plan", target)
+		case t.dead != nil:
+			return nil, fmt.Errorf("%s cannot be traced: %w", target, t.dead)
+		case cell == nil:
+			return nil, fmt.Errorf("%s is not measured in %s", w.Label, target)
+		case cell.dead != nil:
+			return nil, fmt.Errorf("%s fails in %s: %w", w.Label, target, cell.dead)
+		case cell.work < 1:
+			return nil, fmt.Errorf("how much work a trial of %s does in %s is not known: no trial of the bundle "+
+				"succeeded there", w.Label, target)
+		}
+	}
 	x := &again{Again: a, runner: r, w: w, run: c.Header.ID, agents: map[string]int{}, within: map[Agent]*guest{},
 		res: &AgainResult{Serving: map[string][]string{}, Inside: map[string]bool{}, Within: map[string]string{},
 			Hidden: map[string]string{}, Lost: map[string]string{}, Unsampled: map[string]string{}, Share: 1}}

@@ -46,8 +46,7 @@ func (t *terminal) whyLines() []string {
 	}
 	prose := min(t.width, readable)
 	if len(t.Why) == 0 {
-		return append([]string{""}, wrap("", "Why: no cell has both a ratio and accounts of its trials' time, "+
-			"which bundles of older tare do not have.", prose)...)
+		return append([]string{""}, wrap("", "Why: "+WhyNoRatio(t.Result)+".", prose)...)
 	}
 	var lines, uncounted []string
 	for i := range t.Why {
@@ -90,6 +89,33 @@ func (t *terminal) whyLines() []string {
 			strings.Join(uncounted, "; ")+".", prose)...)
 	}
 	return lines
+}
+
+// WhyNoRatio says why no ratio of a result is taken apart.
+func WhyNoRatio(r *verdict.Result) string {
+	compared, figured, allowed := 0, 0, 0
+	for i := range r.Cells {
+		if c := &r.Cells[i]; c.Primary && c.Target != c.Baseline {
+			compared++
+			if c.Ratio.Center > 0 {
+				figured++
+			}
+			if c.Ratio.Center > 0 && c.Verdict != record.Withheld {
+				allowed++
+			}
+		}
+	}
+	switch {
+	case len(r.Targets) < 2:
+		return "a ratio is of two targets, and this run has only " + clean(r.Run.Baseline) + ": add another with -e"
+	case compared == 0:
+		return "no workload was compared in two targets"
+	case figured == 0:
+		return "no cell has a ratio; the findings say what failed"
+	case allowed == 0:
+		return "every verdict is withheld; the findings say why"
+	}
+	return "the trials have no accounts of their time: an older tare measured them, or several hosts offered the load"
 }
 
 var unmeasuredTexts = map[string]string{

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,9 +17,31 @@ func TestWhyIsShownWhereItIsAskedFor(t *testing.T) {
 		t.Errorf("not asked for:\n%s", out)
 	}
 	m.Text.Why, m.Text.Width = true, 200
-	if out := string(render(t, Terminal, m)); !strings.Contains(out, "\nWhy: no cell has both") {
+	if out := string(render(t, Terminal, m)); !strings.Contains(out, "\nWhy: the trials have no accounts") {
 		t.Errorf("a bundle without accounts says nothing of it:\n%s", out)
 	}
+	sees := func(want string) {
+		t.Helper()
+		if out := string(render(t, Terminal, m)); !strings.Contains(out, "\nWhy: "+want) {
+			t.Errorf("no %q in:\n%s", want, out)
+		}
+	}
+	whole := m.Cells
+	m.Cells = slices.Clone(whole)
+	for i := range m.Cells {
+		m.Cells[i].Verdict = record.Withheld
+	}
+	sees("every verdict is withheld")
+	for i := range m.Cells {
+		m.Cells[i].Ratio = record.Ratio{}
+	}
+	sees("no cell has a ratio")
+	m.Cells = nil
+	sees("no workload was compared in two targets")
+	targets := m.Targets
+	m.Targets = targets[:1]
+	sees("a ratio is of two targets, and this run has only ")
+	m.Cells, m.Targets = whole, targets
 	m.Why = []verdict.Why{{Workload: "w", Target: "box", Baseline: "host", Ratio: 1.26, Blocks: 10, Level: 0.95,
 		Unit: "read", Text: "1.26 = 0.31 user code + 0.95 waiting",
 		Parts: []verdict.Part{
