@@ -45,7 +45,7 @@ type whyCommand struct {
 }
 
 const (
-	defaultRounds = 5
+	defaultRounds = calldiff.LeastRounds + 1 // the least would have to agree without exception
 	mostRounds    = 100
 )
 
@@ -78,7 +78,7 @@ what the run measured: "tare report out -o page.html" has it with the cell.
 	fl := c.Flags()
 	fl.StringArrayVarP(&cmd.environments, "environment", "e", nil,
 		"use this spec for the environment of that name: NAME=DRIVER[:ARG][?key=value&...] (repeatable)")
-	fl.IntVar(&cmd.rounds, "rounds", defaultRounds, "how often each side is traced, 2 to 100")
+	fl.IntVar(&cmd.rounds, "rounds", defaultRounds, "how often each side is traced, 2 to 100; a cause is named from 6 on")
 	fl.StringVar(&cmd.by, "by", tracing.Auto, "how to trace: "+oneOf(tracing.Ways()))
 	fl.StringVar(&cmd.format, "format", "text", "text or json")
 	fl.StringVarP(&cmd.file, "out", "o", "", "write to this file; - is standard output [-]")

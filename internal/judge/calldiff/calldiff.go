@@ -2,12 +2,12 @@
 // of the same work in both. It is pure: the same trials always give the same answer.
 //
 // All figures are for each unit of work: sums over the trials divided by the sums of their work, so that parts add up.
-// The time that is divided is the busy time of all threads that do the work: on a processor, ready to run, or asleep in
-// a call that does something. Being asleep in a call that is for waiting (a futex, a poll, the end of a child) is told
-// beside it: while one thread waits so, another one does the work, or nobody does.
+// The time that is divided is that of all threads that do the work while they are on a processor or ready to run, and
+// the time in which all of them sleep. The latter is that of the call whose end ended it: what the work waited for.
+// While one thread sleeps and another one works, as in any program with a pool of threads, the sleep is no part.
 //
-// A part's difference is shown only if it has the same sign in every round. With five rounds that happens by chance to
-// one part in sixteen, so this is for finding out where to look, not a verdict.
+// Which differences are shown is decided for all figures of an answer together (stats.Flips): in at most one of twenty
+// answers about targets that do not differ is anything shown.
 package calldiff
 
 import (
@@ -97,12 +97,14 @@ type Explanation struct {
 	// Lost says what could not be traced, and why.
 	Lost  []string `json:"lost,omitempty"`
 	calls float64  // of all kinds, for a unit of work
+	tests tests
 }
 
 // The parts that are no system calls.
 const (
 	NoCall = "user code and page faults"
 	Ready  = "waiting for a processor"
+	Client = "tare's own threads, waking each other"
 )
 
 // Part is a system call, or what is outside of all, for each unit of work.
@@ -114,8 +116,11 @@ type Part struct {
 	// times are not told, Share is that of the difference in calls.
 	Extra float64 `json:"extra_ns"`
 	Share float64 `json:"share"`
-	Shown bool    `json:"shown"` // the difference has the same sign in every round
+	Shown bool    `json:"shown"` // the difference is not chance (tests)
 	calls bool
+	test  int
+	// waits says what the calls wait for, where that is most of the difference.
+	waits string
 }
 
 // More is how many more calls the target makes for a unit of work.
@@ -123,10 +128,13 @@ func (p *Part) More() float64 { return p.Target.Count - p.Base.Count }
 
 // Figures are those of one side, for each unit of work.
 type Figures struct {
-	Count  float64 `json:"count"`
-	NS     float64 `json:"ns"`
-	Bytes  float64 `json:"bytes"`
-	Errors float64 `json:"errors"`
+	Count float64 `json:"count"`
+	NS    float64 `json:"ns"`
+	// AsleepNS is the part of NS in which all of the work slept, and EachNS how long one call took, with all sleep.
+	AsleepNS float64 `json:"asleep_ns"`
+	EachNS   float64 `json:"each_ns"`
+	Bytes    float64 `json:"bytes"`
+	Errors   float64 `json:"errors"`
 	// Errnos are the failures by their error.
 	Errnos map[string]float64 `json:"errnos,omitempty"`
 }
@@ -137,6 +145,7 @@ type Wait struct {
 	Base   float64 `json:"base_ns"`
 	Target float64 `json:"target_ns"`
 	Shown  bool    `json:"shown"`
+	test   int
 }
 
 // Count is a number of events for each unit of work.
@@ -145,6 +154,7 @@ type Count struct {
 	Base   float64 `json:"base"`
 	Target float64 `json:"target"`
 	Shown  bool    `json:"shown"`
+	test   int
 }
 
 // Served is a call of what serves a target, for each unit of work.
@@ -165,6 +175,7 @@ type Place struct {
 	Base   float64  `json:"base_ns"`
 	Target float64  `json:"target_ns"`
 	Shown  bool     `json:"shown"`
+	test   int
 }
 
 // side is a Side summed up.
@@ -173,13 +184,15 @@ type side struct {
 	sum     *trace.Trace      // of the work; nil: it was not seen
 	work    float64           // of the trials in sum
 	rounds  map[int]*oneRound // of these
+	either  map[int]*oneRound // and of those in outside
 	outside *trace.Trace      // of what serves it on this machine, if that was traced apart from the work
 	served  float64           // the work of the trials in outside
 }
 
 type oneRound struct {
-	*trace.Trace
-	work float64
+	*trace.Trace // of the work, or nil
+	outside      *trace.Trace
+	work         float64
 }
 
 // Explain makes the explanation.
@@ -215,10 +228,15 @@ func Explain(in *Input) *Explanation {
 		e.counts(base, target)
 		e.places(base, target)
 	}
+	more := e.servedMore(base, target)
+	e.decide(base, target)
+	if len(e.Parts) > 0 {
+		e.divide()
+	}
 	e.serving(base)
 	e.serving(target)
 	e.find()
-	e.servedMore(base, target)
+	e.findServed(more)
 	return e
 }
 
@@ -233,7 +251,7 @@ func (s *side) seen() int {
 func inside(s *side) bool { return s.Inside && s.sum != nil && s.work > 0 }
 
 func sumUp(s *Side) *side {
-	out := &side{Side: s, rounds: map[int]*oneRound{}}
+	out := &side{Side: s, rounds: map[int]*oneRound{}, either: map[int]*oneRound{}}
 	var work, outside []*trace.Trace
 	for i := range s.Trials {
 		t := &s.Trials[i]
@@ -243,11 +261,15 @@ func sumUp(s *Side) *side {
 		if t.Trace != nil && t.Trace.Seen {
 			work = append(work, t.Trace)
 			out.work += float64(t.Work)
-			out.rounds[t.Round] = &oneRound{t.Trace, float64(t.Work)}
+			out.rounds[t.Round] = &oneRound{Trace: t.Trace, outside: t.Outside, work: float64(t.Work)}
+			out.either[t.Round] = out.rounds[t.Round]
 		}
 		if t.Outside != nil {
 			outside = append(outside, t.Outside)
 			out.served += float64(t.Work)
+			if out.either[t.Round] == nil {
+				out.either[t.Round] = &oneRound{outside: t.Outside, work: float64(t.Work)}
+			}
 		}
 	}
 	if len(work) > 0 {
@@ -274,27 +296,11 @@ func pace(s *Side, traced bool) float64 {
 	return (all[(len(all)-1)/2] + all[len(all)/2]) / 2
 }
 
-// sameSign tells whether a figure of the target less the baseline's has the same sign in every round that both have.
-func sameSign(base, target *side, figure func(*trace.Trace) float64) bool {
-	sign, n := 0, 0
-	for round, b := range base.rounds {
-		t := target.rounds[round]
-		if t == nil {
-			continue
-		}
-		d := cmp.Compare(figure(t.Trace)/t.work, figure(b.Trace)/b.work)
-		if n++; n == 1 {
-			sign = d
-		}
-		if d != sign || d == 0 {
-			return false
-		}
-	}
-	return n > 1
-}
+// timeOf is the time of a call: on a processor, and while all of the work slept until it returned.
+func timeOf(c *trace.Call) float64 { return math.Max(0, float64(c.NS-c.Ready-c.WaitNS+c.Idle)) }
 
-// timeOf is the time of a call: on a processor, and asleep unless it is for waiting.
-func timeOf(c *trace.Call) float64 {
+// servedTime is the time of a call of what serves the work: on a processor, and asleep unless it is for waiting.
+func servedTime(c *trace.Call) float64 {
 	ns := c.NS - c.Ready
 	if trace.Waits(c.Name) {
 		ns -= c.WaitNS
@@ -302,12 +308,21 @@ func timeOf(c *trace.Call) float64 {
 	return math.Max(0, float64(ns))
 }
 
+// client is the time of the calls by which tare's own threads wake each other.
+func client(t *trace.Trace) (ns float64) {
+	for i := range t.Client {
+		ns += timeOf(&t.Client[i])
+	}
+	return ns
+}
+
 // outside is the time outside of calls: on a processor, and asleep in page faults.
 func outside(t *trace.Trace) float64 {
 	on := float64(t.CPU.OnNS)
-	for i := range t.Work {
-		c := &t.Work[i]
-		on -= float64(c.NS - c.WaitNS - c.Ready)
+	for _, calls := range [][]trace.Call{t.Work, t.Client} {
+		for i := range calls {
+			on -= float64(calls[i].NS - calls[i].WaitNS - calls[i].Ready)
+		}
 	}
 	return math.Max(0, on) + float64(t.CPU.FaultNS)
 }
@@ -331,8 +346,11 @@ func find(t *trace.Trace, name string) *trace.Call {
 }
 
 func figures(c *trace.Call, work float64) Figures {
-	f := Figures{Count: float64(c.Count) / work, NS: timeOf(c) / work, Bytes: float64(c.Bytes) / work,
-		Errors: float64(c.Errors) / work}
+	f := Figures{Count: float64(c.Count) / work, NS: timeOf(c) / work, AsleepNS: float64(c.Idle) / work,
+		Bytes: float64(c.Bytes) / work, Errors: float64(c.Errors) / work}
+	if c.Count > 0 {
+		f.EachNS = float64(c.NS-c.Ready) / float64(c.Count)
+	}
 	for name, n := range c.Errnos {
 		if f.Errnos == nil {
 			f.Errnos = map[string]float64{}
@@ -354,35 +372,42 @@ func callNames(base, target *side) []string {
 }
 
 func (e *Explanation) parts(base, target *side) {
-	more, all := 0.0, 0.0 // calls: the difference, and how many there are
 	for _, name := range callNames(base, target) {
 		p := Part{Name: name, Base: figures(find(base.sum, name), base.work),
 			Target: figures(find(target.sum, name), target.work), calls: true}
 		p.Extra = p.Target.NS - p.Base.NS
-		p.Shown = sameSign(base, target, func(t *trace.Trace) float64 {
-			if !e.Timed {
-				return float64(find(t, name).Count)
-			}
-			return timeOf(find(t, name))
-		})
-		e.BaseNS, e.TargetNS = e.BaseNS+p.Base.NS, e.TargetNS+p.Target.NS
-		more, all = more+p.More(), all+max(p.Base.Count, p.Target.Count)
+		of := func(t *trace.Trace) float64 { return float64(find(t, name).Count) }
+		if e.Timed {
+			of = func(t *trace.Trace) float64 { return timeOf(find(t, name)) }
+		}
+		p.test = e.tests.add(of)
+		if slept := p.Target.AsleepNS - p.Base.AsleepNS; slept*p.Extra > 0 && math.Abs(slept) >= math.Abs(p.Extra)/2 {
+			p.waits = waitsFor(name, target.sum, base.sum)
+		}
+		e.calls += max(p.Base.Count, p.Target.Count)
 		e.Parts = append(e.Parts, p)
 	}
 	for _, o := range []struct {
 		name string
 		of   func(*trace.Trace) float64
-	}{{NoCall, outside}, {Ready, ready}} {
+	}{{NoCall, outside}, {Client, client}, {Ready, ready}} {
 		if !e.Timed {
 			break
 		}
 		p := Part{Name: o.name, Base: Figures{NS: o.of(base.sum) / base.work},
-			Target: Figures{NS: o.of(target.sum) / target.work}, Shown: sameSign(base, target, o.of)}
+			Target: Figures{NS: o.of(target.sum) / target.work}, test: e.tests.add(o.of)}
 		p.Extra = p.Target.NS - p.Base.NS
-		e.BaseNS, e.TargetNS = e.BaseNS+p.Base.NS, e.TargetNS+p.Target.NS
 		e.Parts = append(e.Parts, p)
 	}
-	e.calls = all
+	for i := range e.Parts {
+		p := &e.Parts[i]
+		e.BaseNS, e.TargetNS = e.BaseNS+p.Base.NS, e.TargetNS+p.Target.NS
+	}
+	e.tests.whole = len(e.Parts)
+}
+
+// divide divides the difference among the parts.
+func (e *Explanation) divide() {
 	whole := e.TargetNS - e.BaseNS
 	if e.Timed {
 		if p := &e.Parts[len(e.Parts)-1]; !p.Shown { // others had the processor, by chance
@@ -391,8 +416,11 @@ func (e *Explanation) parts(base, target *side) {
 	}
 	e.Divided = math.Abs(whole) >= littleTime*max(e.TargetNS, e.BaseNS)
 	if !e.Timed {
-		whole = more
-		e.Divided = math.Abs(whole) >= alike*all
+		whole = 0
+		for i := range e.Parts {
+			whole += e.Parts[i].More()
+		}
+		e.Divided = math.Abs(whole) >= alike*e.calls
 	}
 	for i := range e.Parts {
 		switch p := &e.Parts[i]; {
@@ -420,7 +448,7 @@ func (e *Explanation) waits(base, target *side) {
 			continue
 		}
 		of := func(t *trace.Trace) float64 { return float64(find(t, name).WaitNS) }
-		w := Wait{name, of(base.sum) / base.work, of(target.sum) / target.work, sameSign(base, target, of)}
+		w := Wait{Name: name, Base: of(base.sum) / base.work, Target: of(target.sum) / target.work, test: e.tests.add(of)}
 		if w.Base > 0 || w.Target > 0 {
 			e.Waits = append(e.Waits, w)
 		}
@@ -447,8 +475,8 @@ func (e *Explanation) counts(base, target *side) {
 			e.Lost = append(e.Lost, c.name+": this kernel does not tell them (tracepoint page_fault_user)")
 			continue
 		}
-		e.Counts = append(e.Counts, Count{c.name, float64(b) / base.work, float64(t) / target.work,
-			sameSign(base, target, func(t *trace.Trace) float64 { return float64(c.of(t)) })})
+		e.Counts = append(e.Counts, Count{Name: c.name, Base: float64(b) / base.work, Target: float64(t) / target.work,
+			test: e.tests.add(func(t *trace.Trace) float64 { return eventNS * float64(c.of(t)) })})
 	}
 }
 
@@ -469,7 +497,7 @@ func (e *Explanation) places(base, target *side) {
 	add(base, func(p *Place) *float64 { return &p.Base })
 	add(target, func(p *Place) *float64 { return &p.Target })
 	for _, key := range slices.Sorted(maps.Keys(by)) {
-		by[key].Shown = sameSign(base, target, func(t *trace.Trace) (sum float64) {
+		by[key].test = e.tests.add(func(t *trace.Trace) (sum float64) {
 			for i := range t.Stack {
 				if x := &t.Stack[i]; placeKey(x) == key {
 					sum += float64(x.NS)
@@ -507,10 +535,10 @@ func (e *Explanation) serving(s *side) {
 func (e *Explanation) served(s *side, t *trace.Trace, work float64, within bool) {
 	calls := slices.Clone(t.Serving)
 	slices.SortStableFunc(calls, func(a, b trace.Call) int {
-		return cmp.Or(cmp.Compare(timeOf(&b), timeOf(&a)), cmp.Compare(b.Count, a.Count))
+		return cmp.Or(cmp.Compare(servedTime(&b), servedTime(&a)), cmp.Compare(b.Count, a.Count))
 	})
 	for _, c := range calls[:min(len(calls), mostServed)] {
-		e.Serving = append(e.Serving, Served{s.Name, within, c.Name, float64(c.Count) / work, timeOf(&c) / work,
+		e.Serving = append(e.Serving, Served{s.Name, within, c.Name, float64(c.Count) / work, servedTime(&c) / work,
 			float64(c.Bytes) / work})
 	}
 	if n := t.CPU.Exits; n > 0 {

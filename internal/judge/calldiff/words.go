@@ -88,6 +88,11 @@ func (e *Explanation) find() {
 			"by this way of tracing")
 		return
 	}
+	if e.tests.tooFew() {
+		e.Found = append(e.Found, fmt.Sprintf("%d rounds cannot show that a part differs; from %d on they can", e.Rounds,
+			LeastRounds))
+		return
+	}
 	for i := range e.Parts {
 		p := &e.Parts[i]
 		if !e.Timed && trace.Waits(p.Name) { // who waits while the work is stopped waits more often
@@ -98,7 +103,7 @@ func (e *Explanation) find() {
 		}
 	}
 	if len(e.Found) == 0 {
-		e.Found = append(e.Found, "no part differs in the same direction in every round")
+		e.Found = append(e.Found, "no part is shown to differ")
 	}
 }
 
@@ -114,8 +119,15 @@ func (e *Explanation) sentence(p *Part) string {
 	more := p.More()
 	most := max(p.Base.Count, p.Target.Count)
 	var parts []string
-	switch each := fmt.Sprintf("of %s each instead of %s", unit.Format(p.Target.NS/p.Target.Count, "ns"),
-		unit.Format(p.Base.NS/p.Base.Count, "ns")); {
+	switch each := fmt.Sprintf("of %s each instead of %s", unit.Format(p.Target.EachNS, "ns"),
+		unit.Format(p.Base.EachNS, "ns")); {
+	case p.waits != "":
+		parts = append(parts, fmt.Sprintf("waiting in %s, for %s: %s for each %s, %s", p.Name, p.waits,
+			signedTime(p.Extra), e.Unit, share))
+		if most > 0 {
+			parts = append(parts, fmt.Sprintf("%s calls instead of %s", unit.Number(p.Target.Count),
+				unit.Number(p.Base.Count)))
+		}
 	case math.Abs(more) <= alike*most:
 		parts = append(parts, fmt.Sprintf("%s: %s for each %s, %s", p.Name, signedTime(p.Extra), e.Unit, share),
 			fmt.Sprintf("as many calls (%s), %s", unit.Number(p.Target.Count), each))
@@ -143,15 +155,18 @@ func (e *Explanation) sentence(p *Part) string {
 	return strings.Join(parts, "; ")
 }
 
-// servedMore says what serves the target on this machine does otherwise than what serves the baseline, where they have
-// kernels of their own.
-func (e *Explanation) servedMore(base, target *side) {
+// served is a call of what serves both on this machine, with what the target's make more.
+type served struct {
+	name     string
+	more, ns float64
+	test     int
+}
+
+// servedMore are the calls that what serves the target on this machine makes more often than what serves the baseline,
+// where they have kernels of their own, those first that take longest.
+func (e *Explanation) servedMore(base, target *side) []*served {
 	if base.outside == nil || target.outside == nil {
-		return
-	}
-	type served struct {
-		name     string
-		more, ns float64
+		return nil
 	}
 	by := map[string]*served{}
 	add := func(s *side, sign float64) {
@@ -161,18 +176,36 @@ func (e *Explanation) servedMore(base, target *side) {
 				by[c.Name] = &served{name: c.Name}
 			}
 			by[c.Name].more += sign * float64(c.Count) / s.served
-			by[c.Name].ns += sign * timeOf(c) / s.served
+			by[c.Name].ns += sign * servedTime(c) / s.served
 		}
 	}
 	add(base, -1)
 	add(target, 1)
 	var all []*served
 	for _, name := range slices.Sorted(maps.Keys(by)) {
-		if s := by[name]; s.more > 0 && s.ns > 0 && !trace.Waits(name) {
-			all = append(all, s)
+		if trace.Waits(name) {
+			continue
 		}
+		by[name].test = e.tests.addAny(func(r *oneRound) (ns float64) {
+			if r.outside == nil {
+				return math.NaN()
+			}
+			for i := range r.outside.Serving {
+				if c := &r.outside.Serving[i]; c.Name == name {
+					ns += servedTime(c)
+				}
+			}
+			return ns
+		})
+		all = append(all, by[name])
 	}
 	slices.SortStableFunc(all, func(a, b *served) int { return cmp.Compare(b.ns, a.ns) })
+	return all
+}
+
+// findServed puts into words which of these are shown.
+func (e *Explanation) findServed(all []*served) {
+	all = slices.DeleteFunc(all, func(s *served) bool { return s.more <= 0 || s.ns <= 0 || !e.tests.is[s.test] })
 	for _, s := range all[:min(len(all), mostServedMore)] {
 		e.Found = append(e.Found, fmt.Sprintf("what serves %s on this machine makes %s more %s for each %s; %s",
 			e.Target, unit.Number(s.more), s.name, e.Unit, signedTime(s.ns)))
@@ -365,8 +398,12 @@ func (t *text) grid(rows [][]string) {
 
 // rest writes what is beside the parts.
 func (t *text) rest(e *Explanation) {
+	part := map[string]bool{} // what is told as a part already
+	for i := range e.Parts {
+		part[e.Parts[i].Name] = e.Parts[i].waits != ""
+	}
 	for _, w := range e.Waits {
-		if w.Shown && e.tells(w.Base, w.Target) {
+		if w.Shown && !part[w.Name] && e.tells(w.Base, w.Target) {
 			t.say("  ", fmt.Sprintf("waiting in %s: %s, in %s %s", w.Name, unit.Format(w.Base, "ns"), e.Target,
 				unit.Format(w.Target, "ns")))
 		}

@@ -118,6 +118,7 @@ func (b *bpf) load() (err error) {
 	}{
 		{"sched_process_fork", (*code).fork, 0}, // first, so that no thread is missed
 		{"sched_switch", (*code).swap, 0},
+		{"sched_wakeup", (*code).woken, 0},
 		{"sys_enter", (*code).enter, 0},
 		{"sys_exit", (*code).leave, 0},
 		{"page_fault_user", func(c *code) asm.Instructions { return c.event(rowNoCall) }, rowNoCall},
@@ -333,21 +334,28 @@ func (b *bpf) Stop() (*Trace, error) {
 			}
 		}
 	}
-	errnos := map[[2]int]int64{}
+	errnos, own := map[[2]int]int64{}, map[[2]int]int64{}
 	var key uint32
 	var n uint64
 	for i := b.errnos.Iterate(); i.Next(&key, &n); {
-		errnos[[2]int{int(key >> 12), int(key & mostErrno)}] = int64(n)
+		to := errnos
+		nr := int(key >> 12)
+		if nr >= mostCalls && schedules(nr-mostCalls) {
+			to = own
+		}
+		to[[2]int{nr % mostCalls, int(key & mostErrno)}] += int64(n)
 	}
 	segment := int(c.Segment)
 	if c.Mode == 1 {
 		segment = 1 // there is only one
 	}
-	work, serving := merge(&all[0], segment), merge(&all[1], segment)
+	work, serving := merge(&all[roleStarted], segment), merge(&all[roleServing], segment)
+	client := apart(work, merge(&all[roleOwn], segment))
 	x := work[rowCPU]
-	t := &Trace{Work: calls(work, errnos), Serving: calls(serving, nil), Seen: c.Phase == phaseOver, Timed: true,
+	t := &Trace{Work: calls(work, errnos), Client: calls(client, own), Serving: calls(serving, nil),
+		Seen: c.Phase == phaseOver, Timed: true,
 		CPU: CPU{OnNS: int64(x.NS), Voluntary: int64(x.Count), Involuntary: int64(x.Bytes),
-			ReadyNS: int64(work[rowNoCall].Ready), FaultNS: int64(work[rowNoCall].Blocked),
+			ReadyNS: int64(work[rowNoCall].Ready), FaultNS: int64(work[rowNoCall].Idle),
 			Faults: int64(work[rowNoCall].Count), Exits: int64(serving[rowExits].Count)}}
 	if !b.told[rowNoCall] {
 		t.CPU.Faults = -1

@@ -19,7 +19,16 @@ const (
 	threadGroup   = 28 // u32: the process of the agent's that it descends from; 0 for the agent's own threads
 	threadAsleep  = 32 // u32: 1 if it went to sleep, 0 if others were to run
 	threadStack   = 36 // s32: where it sleeps; below 0 unknown
-	threadSize    = 40
+	threadKind    = 40 // u32: kindWork and kindOwn
+	threadIdle    = 44 // u32: 1 if it is not among those that do something
+	threadWoke    = 48 // u64: since when it may run again, having slept; 0 unknown
+	threadSize    = 56
+)
+
+// The kinds of threads.
+const (
+	kindWork = 1 // it descends from the worker, or is one of its own
+	kindOwn  = 2 // it is one of the worker's own process
 )
 
 // thread is the same for Go.
@@ -27,6 +36,8 @@ type thread struct {
 	Entered, Off, On    uint64
 	Call, Group, Asleep uint32
 	Stack               int32
+	Kind, Idle          uint32
+	Woke                uint64
 }
 
 // The one value of the map by which program and tracer speak of the trial.
@@ -37,24 +48,33 @@ const (
 	controlGroup   = 12 // u32: the worker
 	controlSince   = 16 // u64: when the timed part began
 	controlMode    = 24 // u32: 1 if the tracer says when the timed part is
-	controlSize    = 32
+	controlActive  = 28 // u32: how many threads of the work are not asleep
+	controlIdle    = 32 // u64: since when that is none; 0 unknown
+	controlSize    = 40
 )
 
 type control struct {
 	Phase, Segment, Main, Group uint32
 	Since                       uint64
-	Mode, _                     uint32
+	Mode, Active                uint32
+	Idle                        uint64
 }
 
 // rowSize is the length of a row, whose fields follow in the order of the type.
 const (
-	rowCount, rowNS, rowBlocked, rowBytes, rowErrors, rowReady = 0, 8, 16, 24, 32, 40
+	rowCount, rowNS, rowBlocked, rowBytes, rowErrors, rowReady, rowIdle = 0, 8, 16, 24, 32, 40, 48
 
-	rowSize = 48
+	rowSize = 56
 )
 
-// roles tell the rows of a segment apart: the trial's own processes, and others that work for it.
-const roles = 2
+// The roles tell the rows of a segment apart: the processes that the worker starts, others that work for the trial, and
+// the worker's own.
+const (
+	roleStarted = iota
+	roleServing
+	roleOwn
+	roles
+)
 
 // stackEntries bounds the places in the kernel that are told apart in a trial.
 const stackEntries = 4096
@@ -69,9 +89,10 @@ const (
 	atState     = -32          // u64
 	atArguments = -56          // three words
 	atFrame     = -72          // ten bytes
-	atValue     = -120         // of a thread
+	atValue     = -128         // of a thread
 	atPlace     = atValue - 8  // the key of a sleep: place and call
 	atSleep     = atPlace - 16 // its value: ns and count
+	atLate      = atSleep - 8  // u64
 )
 
 // stateMask has all states of threads.
@@ -145,14 +166,17 @@ func (c *code) since(r asm.Register) {
 
 // rows leaves the rows of the thread in r7 in r0.
 func (c *code) rows() {
-	mine := c.label()
+	mine, known := c.label(), c.label()
 	c.emit(
 		asm.LoadMem(asm.R1, asm.R9, controlSegment, asm.Word), asm.And.Imm(asm.R1, segments-1),
-		asm.LSh.Imm(asm.R1, 1),
+		asm.Mul.Imm(asm.R1, roles),
 		asm.LoadMem(asm.R2, asm.R7, threadGroup, asm.Word), asm.LoadMem(asm.R3, asm.R9, controlGroup, asm.Word),
-		asm.JEq.Reg(asm.R2, asm.R3, mine), asm.Add.Imm(asm.R1, 1),
+		asm.JEq.Reg(asm.R2, asm.R3, mine), asm.Add.Imm(asm.R1, roleServing), asm.Ja.Label(known),
 	)
 	c.here(mine)
+	c.emit(asm.LoadMem(asm.R2, asm.R7, threadKind, asm.Word), asm.And.Imm(asm.R2, kindOwn),
+		asm.JEq.Imm(asm.R2, 0, known), asm.Add.Imm(asm.R1, roleOwn))
+	c.here(known)
 	c.emit(asm.StoreMem(asm.RFP, atKey, asm.R1, asm.Word))
 	c.find(c.counts, atKey, "end")
 }
@@ -307,7 +331,9 @@ func (c *code) leave() asm.Instructions {
 	c.emit(
 		asm.LoadMem(asm.R2, asm.R7, threadGroup, asm.Word), asm.LoadMem(asm.R3, asm.R9, controlGroup, asm.Word),
 		asm.JNE.Reg(asm.R2, asm.R3, "end"),
-		asm.LoadMem(asm.R1, asm.R7, threadCall, asm.Word), asm.LSh.Imm(asm.R1, 12), asm.Or.Reg(asm.R1, asm.R8),
+		asm.LoadMem(asm.R1, asm.R7, threadKind, asm.Word), asm.And.Imm(asm.R1, kindOwn),
+		asm.Mul.Imm(asm.R1, mostCalls/kindOwn), asm.LoadMem(asm.R2, asm.R7, threadCall, asm.Word),
+		asm.Or.Reg(asm.R1, asm.R2), asm.LSh.Imm(asm.R1, 12), asm.Or.Reg(asm.R1, asm.R8),
 		asm.StoreMem(asm.RFP, atKey, asm.R1, asm.Word),
 	)
 	c.find(c.errnos, atKey, "first")
@@ -333,14 +359,26 @@ func (c *code) fork() asm.Instructions {
 	for at := range int16(threadSize / 8) {
 		c.emit(asm.StoreMem(asm.RFP, atValue+8*at, asm.R1, asm.DWord))
 	}
-	// Of the agent's own threads and its children, the children are followed.
+	// Of the agent's own threads and its children, the children are followed. They are the work.
 	c.emit(
+		asm.LoadMem(asm.R3, asm.R7, threadKind, asm.Word),
 		asm.LoadMem(asm.R1, asm.R7, threadGroup, asm.Word), asm.JNE.Imm(asm.R1, 0, "known"),
-		asm.LoadMem(asm.R1, asm.RFP, atGroupLead, asm.Word), asm.JNE.Reg(asm.R1, asm.R8, "known"),
-		asm.Mov.Imm(asm.R1, 0),
+		asm.LoadMem(asm.R1, asm.RFP, atGroupLead, asm.Word), asm.Mov.Imm(asm.R3, kindWork),
+		asm.JNE.Reg(asm.R1, asm.R8, "known"),
+		asm.Mov.Imm(asm.R1, 0), asm.Mov.Imm(asm.R3, 0),
 	)
 	c.here("known")
-	c.emit(asm.StoreMem(asm.RFP, atValue+threadGroup, asm.R1, asm.Word), asm.LoadMapPtr(asm.R1, c.threads.FD()))
+	c.emit(
+		asm.StoreMem(asm.RFP, atValue+threadGroup, asm.R1, asm.Word), asm.And.Imm(asm.R3, kindWork),
+		asm.JEq.Imm(asm.R3, 0, "kind"),
+		asm.LoadMapValue(asm.R9, c.control.FD(), 0), asm.Mov.Imm(asm.R2, 1),
+		asm.AddAtomic.Mem(asm.R9, asm.R2, asm.Word, controlActive),
+		asm.Mov.Imm(asm.R2, 0), asm.StoreMem(asm.R9, controlIdle, asm.R2, asm.DWord),
+		asm.LoadMem(asm.R2, asm.RFP, atGroupLead, asm.Word), asm.JNE.Reg(asm.R2, asm.R1, "kind"),
+		asm.Or.Imm(asm.R3, kindOwn),
+	)
+	c.here("kind")
+	c.emit(asm.StoreMem(asm.RFP, atValue+threadKind, asm.R3, asm.Word), asm.LoadMapPtr(asm.R1, c.threads.FD()))
 	c.address(asm.R2, atOther)
 	c.address(asm.R3, atValue)
 	c.emit(asm.Mov.Imm(asm.R4, 0), asm.FnMapUpdateElem.Call())
@@ -384,6 +422,8 @@ func (c *code) swap() asm.Instructions {
 	)
 	c.here("asleep")
 	c.emit(asm.StoreMem(asm.R7, threadAsleep, asm.R1, asm.Word))
+	c.rests("resting")
+	c.here("resting")
 	c.whileOn("off")
 	c.onProcessor("place")
 	c.emit(asm.LoadMem(asm.R1, asm.RFP, atState, asm.DWord), asm.JEq.Imm(asm.R1, 0, "pushed"))
@@ -416,6 +456,78 @@ func (c *code) swap() asm.Instructions {
 	return c.end()
 }
 
+// rests takes the thread in r7, if it goes to sleep at r8, out of those that do something. r9 is lost.
+func (c *code) rests(then string) {
+	c.emit(
+		asm.LoadMem(asm.R1, asm.RFP, atState, asm.DWord), asm.JEq.Imm(asm.R1, 0, then),
+		asm.LoadMem(asm.R1, asm.R7, threadKind, asm.Word), asm.And.Imm(asm.R1, kindWork), asm.JEq.Imm(asm.R1, 0, then),
+		asm.LoadMem(asm.R1, asm.R7, threadIdle, asm.Word), asm.JNE.Imm(asm.R1, 0, then),
+		asm.Mov.Imm(asm.R1, 1), asm.StoreMem(asm.R7, threadIdle, asm.R1, asm.Word),
+		asm.LoadMapValue(asm.R9, c.control.FD(), 0), asm.Mov.Imm(asm.R1, -1),
+		asm.AddAtomic.Mem(asm.R9, asm.R1, asm.Word, controlActive),
+		asm.LoadMem(asm.R1, asm.R9, controlActive, asm.Word), asm.JNE.Imm(asm.R1, 0, then),
+		asm.LoadMem(asm.R1, asm.R9, controlIdle, asm.DWord), asm.JNE.Imm(asm.R1, 0, then), // nothing ended it
+		asm.StoreMem(asm.R9, controlIdle, asm.R8, asm.DWord),
+	)
+}
+
+// rises adds the thread in r7, whose id is on the stack, to those that do something, from r8 on. If all of the work was
+// asleep, it waited for what this thread waited for. A thread of the worker's own that slept in a futex or took a nap is
+// one of Go's, which looks whether there is something to do: it ends no wait. r9 is lost.
+func (c *code) rises(then string) {
+	acts := c.label()
+	c.emit(
+		asm.LoadMem(asm.R1, asm.R7, threadIdle, asm.Word), asm.JEq.Imm(asm.R1, 0, then),
+		asm.Mov.Imm(asm.R1, 0), asm.StoreMem(asm.R7, threadIdle, asm.R1, asm.Word),
+		asm.LoadMapValue(asm.R9, c.control.FD(), 0), asm.Mov.Imm(asm.R1, 1),
+		asm.AddAtomic.Mem(asm.R9, asm.R1, asm.Word, controlActive),
+		asm.LoadMem(asm.R1, asm.R7, threadKind, asm.Word), asm.And.Imm(asm.R1, kindOwn), asm.JEq.Imm(asm.R1, 0, acts),
+		asm.LoadMem(asm.R1, asm.R7, threadEntered, asm.DWord), asm.JEq.Imm(asm.R1, 0, acts),
+		asm.LoadMem(asm.R1, asm.R7, threadCall, asm.Word), asm.JEq.Imm(asm.R1, unix.SYS_NANOSLEEP, then),
+		asm.JEq.Imm(asm.R1, unix.SYS_FUTEX, then),
+	)
+	c.here(acts)
+	c.emit(
+		asm.LoadMem(asm.R1, asm.R9, controlIdle, asm.DWord), asm.JEq.Imm(asm.R1, 0, then),
+		asm.Mov.Imm(asm.R2, 0), asm.StoreMem(asm.R9, controlIdle, asm.R2, asm.DWord),
+		asm.LoadMem(asm.R2, asm.R9, controlPhase, asm.Word), asm.JNE.Imm(asm.R2, phaseOn, then),
+	)
+	c.since(asm.R1)
+	c.emit(asm.JGE.Reg(asm.R1, asm.R8, then), asm.Mov.Reg(asm.R2, asm.R8), asm.Sub.Reg(asm.R2, asm.R1),
+		asm.StoreMem(asm.RFP, atDelta, asm.R2, asm.DWord))
+	c.rows()
+	c.callOf()
+	c.rowOf()
+	c.emit(asm.LoadMem(asm.R1, asm.RFP, atDelta, asm.DWord))
+	c.add(rowIdle, asm.R1)
+}
+
+// callOf leaves the number of the call that the thread in r7 is in in r1. r2 is lost.
+func (c *code) callOf() {
+	row := c.label()
+	c.emit(asm.Mov.Imm(asm.R1, rowNoCall), asm.LoadMem(asm.R2, asm.R7, threadEntered, asm.DWord),
+		asm.JEq.Imm(asm.R2, 0, row), asm.LoadMem(asm.R1, asm.R7, threadCall, asm.Word))
+	c.here(row)
+}
+
+// woken hangs on the end of a thread's sleep: from then on it waits for a processor.
+func (c *code) woken() asm.Instructions {
+	c.emit(asm.Mov.Reg(asm.R6, asm.R1), asm.LoadMem(asm.R9, asm.R6, 0, asm.DWord))
+	c.field(asm.R9, c.pid, atOther)
+	c.find(c.threads, atOther, "end")
+	c.emit(
+		asm.Mov.Reg(asm.R7, asm.R0),
+		asm.LoadMem(asm.R1, asm.R7, threadGroup, asm.Word), asm.JEq.Imm(asm.R1, 0, "end"),
+		asm.LoadMem(asm.R1, asm.R7, threadOff, asm.DWord), asm.JEq.Imm(asm.R1, 0, "end"),
+		asm.LoadMem(asm.R1, asm.R7, threadAsleep, asm.Word), asm.JEq.Imm(asm.R1, 0, "end"),
+		asm.LoadMem(asm.R1, asm.R7, threadWoke, asm.DWord), asm.JNE.Imm(asm.R1, 0, "end"),
+	)
+	c.now()
+	c.emit(asm.StoreMem(asm.R7, threadWoke, asm.R8, asm.DWord))
+	c.rises("end")
+	return c.end()
+}
+
 // wake counts how long the thread was away that runs next.
 func (c *code) wake() {
 	c.emit(asm.LoadMem(asm.R9, asm.R6, 16, asm.DWord))
@@ -429,23 +541,46 @@ func (c *code) wake() {
 		asm.LoadMem(asm.R1, asm.R7, threadOff, asm.DWord), asm.JEq.Imm(asm.R1, 0, "end"),
 		asm.Mov.Imm(asm.R2, 0), asm.StoreMem(asm.R7, threadOff, asm.R2, asm.DWord),
 		asm.StoreMem(asm.RFP, atState, asm.R1, asm.DWord),
+		asm.LoadMem(asm.R1, asm.R7, threadWoke, asm.DWord), asm.StoreMem(asm.R7, threadWoke, asm.R2, asm.DWord),
+		asm.JNE.Imm(asm.R1, 0, "told"), asm.Mov.Reg(asm.R1, asm.R8),
 	)
+	c.here("told")
+	c.emit(asm.StoreMem(asm.RFP, atLate, asm.R1, asm.DWord)) // when its sleep was over
+	c.rises("risen")
+	c.here("risen")
 	c.whileOn("end")
 	c.emit(asm.LoadMem(asm.R1, asm.RFP, atState, asm.DWord))
 	c.since(asm.R1)
-	c.emit(asm.Mov.Reg(asm.R2, asm.R8), asm.Sub.Reg(asm.R2, asm.R1), asm.StoreMem(asm.RFP, atDelta, asm.R2, asm.DWord))
+	c.emit(asm.StoreMem(asm.RFP, atState, asm.R1, asm.DWord), asm.LoadMem(asm.R1, asm.RFP, atLate, asm.DWord))
+	c.since(asm.R1)
+	c.emit(
+		asm.StoreMem(asm.RFP, atLate, asm.R1, asm.DWord), asm.Mov.Imm(asm.R2, 0),
+		asm.LoadMem(asm.R3, asm.RFP, atState, asm.DWord), asm.JGE.Reg(asm.R3, asm.R1, "slept-for"),
+		asm.Mov.Reg(asm.R2, asm.R1), asm.Sub.Reg(asm.R2, asm.R3),
+	)
+	c.here("slept-for")
+	c.emit(asm.StoreMem(asm.RFP, atDelta, asm.R2, asm.DWord))
 	c.rows()
-	c.emit(asm.Mov.Imm(asm.R1, rowNoCall), asm.LoadMem(asm.R2, asm.R7, threadEntered, asm.DWord),
-		asm.JEq.Imm(asm.R2, 0, "row"), asm.LoadMem(asm.R1, asm.R7, threadCall, asm.Word))
-	c.here("row")
+	c.callOf()
 	c.emit(asm.StoreMem(asm.RFP, atPlace+4, asm.R1, asm.Word))
 	c.rowOf()
-	c.emit(asm.LoadMem(asm.R1, asm.RFP, atDelta, asm.DWord), asm.LoadMem(asm.R2, asm.R7, threadAsleep, asm.Word),
-		asm.JNE.Imm(asm.R2, 0, "slept"))
+	c.emit(asm.LoadMem(asm.R2, asm.R7, threadAsleep, asm.Word), asm.JNE.Imm(asm.R2, 0, "slept"),
+		asm.Mov.Reg(asm.R1, asm.R8), asm.LoadMem(asm.R3, asm.RFP, atState, asm.DWord), asm.Sub.Reg(asm.R1, asm.R3))
 	c.add(rowReady, asm.R1)
 	c.emit(asm.Ja.Label("end"))
 	c.here("slept")
+	c.emit(asm.Mov.Reg(asm.R1, asm.R8), asm.LoadMem(asm.R3, asm.RFP, atLate, asm.DWord),
+		asm.JGE.Reg(asm.R3, asm.R1, "at-once"), asm.Sub.Reg(asm.R1, asm.R3))
+	c.add(rowReady, asm.R1)
+	c.here("at-once")
+	c.emit(asm.LoadMem(asm.R1, asm.RFP, atDelta, asm.DWord))
 	c.add(rowBlocked, asm.R1)
+	c.emit( // where Go's threads wait for each other says nothing
+		asm.LoadMem(asm.R1, asm.R7, threadKind, asm.Word), asm.And.Imm(asm.R1, kindOwn), asm.JEq.Imm(asm.R1, 0, "work"),
+		asm.LoadMem(asm.R1, asm.RFP, atPlace+4, asm.Word), asm.JEq.Imm(asm.R1, unix.SYS_NANOSLEEP, "end"),
+		asm.JEq.Imm(asm.R1, unix.SYS_FUTEX, "end"),
+	)
+	c.here("work")
 	c.emit(asm.LoadMem(asm.R1, asm.R7, threadStack, asm.Word), asm.JGE.Imm(asm.R1, stackEntries, "end"),
 		asm.StoreMem(asm.RFP, atPlace, asm.R1, asm.Word))
 	c.find(c.sleeps, atPlace, "new-place")

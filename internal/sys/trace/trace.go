@@ -24,7 +24,10 @@ import (
 type Trace struct {
 	// Work are the calls of the processes that do the trial; Serving those of others that work for it: services of the
 	// agent, the hypervisor, servers of mounts. Sorted by name.
-	Work    []Call `json:"work"`
+	Work []Call `json:"work"`
+	// Client are those calls by which the threads of the worker's own process, which is tare's, wake each other and
+	// wait for each other. They are no part of Work.
+	Client  []Call `json:"client,omitempty"`
 	Serving []Call `json:"serving,omitempty"`
 	// Seen says that the timed part was seen to begin and to end.
 	Seen bool `json:"seen"`
@@ -37,12 +40,15 @@ type Trace struct {
 // Call is a system call.
 type Call struct {
 	Name   string `json:"name"`
-	Count  int64  `json:"count"`  // that returned in the timed part, or ended their thread
-	NS     int64  `json:"ns"`     // from entry to return, as far as it is timed; 0 if times are not measured
-	WaitNS int64  `json:"wait"`   // of NS, asleep
-	Ready  int64  `json:"ready"`  // of NS, in ns, ready to run while another ran
-	Bytes  int64  `json:"bytes"`  // of calls that return a number of bytes; else 0
-	Errors int64  `json:"errors"` // calls that failed; one that is begun again after a signal is none
+	Count  int64  `json:"count"` // that returned in the timed part, or ended their thread
+	NS     int64  `json:"ns"`    // from entry to return, as far as it is timed; 0 if times are not measured
+	WaitNS int64  `json:"wait"`  // of NS, asleep
+	Ready  int64  `json:"ready"` // of NS, in ns, ready to run while another ran
+	// Idle is the time in which all threads of the work were asleep, until one of them went on that slept in this call:
+	// what the work waited for. It is part of WaitNS, of whichever thread.
+	Idle   int64 `json:"idle"`
+	Bytes  int64 `json:"bytes"`  // of calls that return a number of bytes; else 0
+	Errors int64 `json:"errors"` // calls that failed; one that is begun again after a signal is none
 	// Errnos has the failures by their error: "ENOENT".
 	Errnos map[string]int64 `json:"errnos,omitempty"`
 }
@@ -51,7 +57,7 @@ type Call struct {
 type CPU struct {
 	OnNS        int64 `json:"on"`          // on a processor
 	ReadyNS     int64 `json:"ready"`       // outside of calls: ready to run while another ran
-	FaultNS     int64 `json:"fault"`       // outside of calls: asleep, in a page fault
+	FaultNS     int64 `json:"fault"`       // outside of calls: all asleep, until a page fault was served
 	Faults      int64 `json:"faults"`      // page faults of user code; -1 if this kernel does not tell
 	Voluntary   int64 `json:"voluntary"`   // context switches to sleep
 	Involuntary int64 `json:"involuntary"` // and for others to run
@@ -121,13 +127,13 @@ const (
 )
 
 // row is what is counted of a call. Its layout is that of the programs in the kernel.
-type row struct{ Count, NS, Blocked, Bytes, Errors, Ready uint64 }
+type row struct{ Count, NS, Blocked, Bytes, Errors, Ready, Idle uint64 }
 
 type rows [mostCalls]row
 
 func (r *row) add(o *row) {
 	r.Count, r.NS, r.Blocked = r.Count+o.Count, r.NS+o.NS, r.Blocked+o.Blocked
-	r.Bytes, r.Errors, r.Ready = r.Bytes+o.Bytes, r.Errors+o.Errors, r.Ready+o.Ready
+	r.Bytes, r.Errors, r.Ready, r.Idle = r.Bytes+o.Bytes, r.Errors+o.Errors, r.Ready+o.Ready, r.Idle+o.Idle
 }
 
 // merge adds the segments that are parts of the work, after segment is the number of the last one.
@@ -145,16 +151,40 @@ func merge(all *[segments]rows, segment int) *rows {
 	return &sum
 }
 
+// schedules tells whether the threads of a Go program wake each other and wait for each other by a call: what tare's own
+// worker does by it is not the work. No kind of work makes these calls itself, but for its naps.
+func schedules(nr int) bool {
+	switch Name(nr) {
+	case "futex", "nanosleep", "sched_yield", "tgkill", "rt_sigreturn":
+		return true
+	}
+	return false
+}
+
+// apart adds the rows of the worker's own process to those of what it started, without the calls by which its threads
+// are scheduled, which it returns.
+func apart(work, own *rows) (client *rows) {
+	client = &rows{}
+	for nr := range own {
+		to := work
+		if schedules(nr) {
+			to = client
+		}
+		to[nr].add(&own[nr])
+	}
+	return client
+}
+
 // calls makes calls of rows. errnos are by number of the call and of the error.
 func calls(r *rows, errnos map[[2]int]int64) []Call {
 	var out []Call
 	for nr := range rowExits {
 		x := &r[nr]
-		if x.Count == 0 {
+		if x.Count == 0 && x.Idle == 0 {
 			continue
 		}
 		c := Call{Name: Name(nr), Count: int64(x.Count), NS: int64(x.NS), WaitNS: int64(x.Blocked),
-			Ready: int64(x.Ready), Errors: int64(x.Errors)}
+			Ready: int64(x.Ready), Idle: int64(x.Idle), Errors: int64(x.Errors)}
 		if movesBytes(c.Name) {
 			c.Bytes = int64(x.Bytes)
 		}
@@ -228,10 +258,11 @@ var waiting = []string{
 // Sum adds traces of the same work.
 func Sum(all []*Trace) *Trace {
 	sum := &Trace{Seen: true, Timed: true}
-	work, serving, stacks := map[string]*Call{}, map[string]*Call{}, map[string]*Stack{}
+	work, client, serving, stacks := map[string]*Call{}, map[string]*Call{}, map[string]*Call{}, map[string]*Stack{}
 	for _, t := range all {
 		sum.Seen, sum.Timed = sum.Seen && t.Seen, sum.Timed && t.Timed
 		addCalls(work, t.Work)
+		addCalls(client, t.Client)
 		addCalls(serving, t.Serving)
 		sum.CPU.add(&t.CPU)
 		for _, s := range t.Stack {
@@ -243,7 +274,7 @@ func Sum(all []*Trace) *Trace {
 			stacks[key].Count += s.Count
 		}
 	}
-	sum.Work, sum.Serving = sortedCalls(work), sortedCalls(serving)
+	sum.Work, sum.Client, sum.Serving = sortedCalls(work), sortedCalls(client), sortedCalls(serving)
 	for _, key := range slices.Sorted(maps.Keys(stacks)) {
 		sum.Stack = append(sum.Stack, *stacks[key])
 	}
@@ -260,7 +291,7 @@ func addCalls(to map[string]*Call, from []Call) {
 			to[f.Name] = t
 		}
 		t.Count, t.NS, t.WaitNS, t.Ready = t.Count+f.Count, t.NS+f.NS, t.WaitNS+f.WaitNS, t.Ready+f.Ready
-		t.Bytes, t.Errors = t.Bytes+f.Bytes, t.Errors+f.Errors
+		t.Bytes, t.Errors, t.Idle = t.Bytes+f.Bytes, t.Errors+f.Errors, t.Idle+f.Idle
 		for name, n := range f.Errnos {
 			if t.Errnos == nil {
 				t.Errnos = map[string]int64{}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -124,7 +125,7 @@ func work() {
 	}
 	role("child").Run()
 	sleep := unix.NsecToTimespec(int64(nap))
-	unix.Nanosleep(&sleep, nil)
+	unix.Ppoll(nil, &sleep, nil)
 	if b, err := unix.Mmap(-1, 0, pages*os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE,
 		unix.MAP_ANON|unix.MAP_PRIVATE); err == nil {
 		unix.Madvise(b, unix.MADV_NOHUGEPAGE)
@@ -310,9 +311,15 @@ func checkTrace(t *testing.T, way string, got *Trace) {
 	if way != "bpf" {
 		return
 	}
-	sleep := callOf(got, "nanosleep")
-	if sleep.Count == 0 || sleep.WaitNS < int64(nap) || sleep.NS < sleep.WaitNS {
+	sleep := callOf(got, "ppoll")
+	if sleep.Count != 1 || sleep.WaitNS < int64(nap) || sleep.NS < sleep.WaitNS || sleep.Idle < int64(nap)/2 ||
+		sleep.Idle > sleep.WaitNS {
 		t.Errorf("a sleep of %v: %+v", nap, sleep)
+	}
+	for _, c := range slices.Concat(got.Work, got.Client) {
+		if c.Idle > c.WaitNS || c.WaitNS+c.Ready > c.NS {
+			t.Errorf("more waiting than time: %+v", c)
+		}
 	}
 	if access.NS <= 0 || got.CPU.OnNS < access.NS-access.WaitNS-access.Ready || got.CPU.Voluntary == 0 {
 		t.Errorf("%+v, of which %+v", got.CPU, access)
