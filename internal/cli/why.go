@@ -316,8 +316,8 @@ func noFigure(b *loaded, c *verdict.Cell) string {
 	if c.Failure != nil {
 		return c.Failure.Message
 	}
-	for _, w := range c.Warnings {
-		return w.Text
+	if c.Verdict == record.Withheld {
+		return "its verdict is withheld, and the report says why: tare report " + quoteArg(b.name)
 	}
 	for _, name := range []string{c.Baseline, c.Target} {
 		done := slices.ContainsFunc(b.trials, func(t record.Trial) bool {

@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"cmp"
 	"slices"
 
 	"tare/internal/plan"
@@ -110,6 +111,15 @@ func (op *opened) alone(target string) string {
 		return pe.Like
 	}
 	return target
+}
+
+// limit is how many processors a target may use, where a control group says so; "" without a limit.
+func (op *opened) limit(target string) string {
+	re := op.home(op.alone(target))
+	if re == nil {
+		return ""
+	}
+	return cmp.Or(re.Outside.Extra["cgroup.cpus"], re.Inside.Extra["cgroup.cpus"])
 }
 
 func (op *opened) emulated(target string) bool {

@@ -73,8 +73,15 @@ type Exit struct {
 	PerUnit float64 `json:"per_unit"`
 }
 
-// notTheTime is how far a ratio may be from that of the lengths of the trials, as a share, to be taken apart.
-const notTheTime = 0.02
+const (
+	// notTheTime is how far a ratio may be from that of the lengths of the trials, as a share, to be taken apart.
+	notTheTime = 0.02
+	// betweenRuns is the same for the time of a run of a command: what starts each run and sees to its end is in the
+	// trial, and in its account, but not in the figure.
+	betweenRuns = 0.15
+
+	commandTime = "seconds" // of a run
+)
 
 // accounted are a block's two trials.
 type accounted struct {
@@ -126,7 +133,12 @@ func (cm *cellMaker) takeApart(c *cellBuilder, pairs []accounted) Why {
 		w.Text = "the time on a processor is not known: " + reason
 		return w
 	}
-	if !c.isTime(pairs) {
+	switch off := c.besideTheTime(pairs); {
+	case c.Kind == kindCommand && c.Metric == commandTime && off >= betweenRuns:
+		w.Text = "the runs are so short that much of the trials' time lies between them, so the ratio is not taken " +
+			"apart; let the command do more in a run"
+		return w
+	case off >= notTheTime && (c.Kind != kindCommand || c.Metric != commandTime):
 		w.Text = c.Metric + " is not the time of a unit of work, so its ratio is not taken apart"
 		return w
 	}
@@ -156,20 +168,39 @@ func unmeasured(c *cellBuilder, pairs []accounted, names []string) map[string]st
 	return all
 }
 
-// isTime tells whether the figure is the time of a unit of work, or a rate of units: whether its ratio is that of the
-// lengths of the trials.
-func (c *cellBuilder) isTime(pairs []accounted) bool {
+// besideTheTime is how far the ratio is from that of the lengths of the trials, as a share: next to nothing if the figure
+// is the time of a unit of work, or a rate of units.
+func (c *cellBuilder) besideTheTime(pairs []accounted) float64 {
 	var off []float64
 	for _, p := range pairs {
 		a := float64(p.a.AgentNS) * c.candClock.correction(p.a) / float64(p.a.Work)
 		b := float64(p.b.AgentNS) * c.baseClock.correction(p.b) / float64(p.b.Work)
 		off = append(off, math.Abs(math.Log(a)-math.Log(b)-c.d[p.key]))
 	}
-	return medianOf(off) < notTheTime
+	return medianOf(off)
 }
 
-// shares are the parts of a trial's time, 1 together. What is not in names is in the last of them, the remainder.
-func shares(t *record.Trial, names []string) []float64 {
+// unevenLanes is the factor from which on the sides count as working with different numbers of threads. What the kernel
+// tells by its ticks fills a lane by some more than there is.
+const unevenLanes = 1.1
+
+// lanes is how many threads work side by side, on both sides: what one that is held back has less of is waiting, and no
+// other way to work. 0 where the sides are alike.
+func lanes(pairs []accounted) float64 {
+	var all [2][]float64
+	for _, p := range pairs {
+		all[0], all[1] = append(all[0], p.a.Account.Lanes), append(all[1], p.b.Account.Lanes)
+	}
+	a, b := medianOf(all[0]), medianOf(all[1])
+	if most := math.Max(a, b); most > unevenLanes*math.Min(a, b) {
+		return most
+	}
+	return 0
+}
+
+// shares are the parts of a trial's time, 1 together. What is not in names is in the last of them, the remainder, and
+// so is the time of lanes that the trial did not fill.
+func shares(t *record.Trial, names []string, lanes float64) []float64 {
 	out := make([]float64, len(names))
 	last, sum := len(out)-1, 0.0
 	for _, name := range record.AccountParts() {
@@ -179,6 +210,9 @@ func shares(t *record.Trial, names []string) []float64 {
 		}
 		v := math.Max(0, float64(t.Account.Counts[name]))
 		out[i], sum = out[i]+v, sum+v
+	}
+	if free := sum * (lanes/t.Account.Lanes - 1); free > 0 && !math.IsInf(free, 0) {
+		out[last], sum = out[last]+free, sum+free
 	}
 	if !(sum > 0) {
 		out[last], sum = 1, 1
@@ -196,10 +230,11 @@ func shares(t *record.Trial, names []string) []float64 {
 func (cm *cellMaker) parts(w *Why, c *cellBuilder, pairs []accounted, names []string) {
 	keys := make([]blockKey, len(pairs))
 	cand, base, diff := byPart(names), byPart(names), byPart(names)
+	wide := lanes(pairs)
 	for i, p := range pairs {
 		keys[i] = p.key
 		root := math.Exp(c.d[p.key] / 2)
-		x, y := shares(p.a, names), shares(p.b, names)
+		x, y := shares(p.a, names, wide), shares(p.b, names, wide)
 		for j := range names {
 			cand[j][p.key], base[j][p.key] = x[j], y[j]
 			diff[j][p.key] = x[j]*root - y[j]/root

@@ -236,6 +236,44 @@ func fill(t *record.Trial, v int64) {
 	}
 }
 
+// TestWhyOfALimitOfProcessors: the same work in twice the time, on half a processor instead of two, costs no user code.
+func TestWhyOfALimitOfProcessors(t *testing.T) {
+	change := func(t *record.Trial) {
+		lanes := 1.9
+		on := lanes * float64(t.AgentNS) // on processors; the same for a unit of work, whatever the limit
+		if t.Target == "vm" {
+			on, lanes = on/3.8, 1
+		}
+		t.Account = &record.Account{Lanes: lanes, Unmeasured: map[string]string{record.ReadyNS: "of children",
+			record.DiskNS: "of children"}, Counts: map[string]int64{record.UserNS: int64(0.9 * on),
+			record.KernelNS: int64(0.1 * on), record.OtherNS: int64(lanes*float64(t.AgentNS) - on)}}
+	}
+	w := world{plan: testPlan("fs.seqwrite"), cost: map[string]float64{"vm": 3.8}, noise: 0.005, blocks: 10, seed: 4,
+		change: change}
+	in := w.input()
+	for i := range in.Environments {
+		if in.Environments[i].Name == "vm" {
+			in.Environments[i].Outside.Extra = map[string]string{"cgroup.cpus": "0.5"}
+		}
+	}
+	r := Evaluate(in)
+	vm := whyOf(t, r, "vm")
+	addsUp(t, vm)
+	t.Log(vm.Text)
+	for _, p := range vm.Parts {
+		waits := p.Name == "other"
+		if p.Shown != waits || !waits && math.Abs(p.Extra) > 0.05 || waits && math.Abs(p.Extra-2.8) > 0.1 {
+			t.Errorf("%+v", p)
+		}
+	}
+	if rest := vm.Parts[len(vm.Parts)-1]; rest.What != "waiting for a processor, by a limit of 0.5, or something else" {
+		t.Error(rest.What)
+	}
+	if box := whyOf(t, r, "box"); strings.Contains(box.Text, "limit") {
+		t.Error(box.Text)
+	}
+}
+
 func TestWhyNamesEmulationAndTheHost(t *testing.T) {
 	given := accounts(map[string][5]float64{"host": {1, 0, 0, 0, 0}, "box": {1, 0, 0, 0, 0},
 		"vm": {0.99, 0.01, 0, 0, 0}}, 0.01, 3)

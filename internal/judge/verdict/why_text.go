@@ -30,7 +30,13 @@ func (cm *cellMaker) partText(w *Why, name string) string {
 	case record.DiskNS:
 		return "waiting for a disk"
 	}
+	limit := ""
+	if a, b := cm.opened.limit(w.Target), cm.opened.limit(w.Baseline); a != b {
+		limit = cmp.Or(a, b)
+	}
 	switch noReady, noDisk := w.Unmeasured[record.ReadyNS] != "", w.Unmeasured[record.DiskNS] != ""; {
+	case noReady && limit != "":
+		return "waiting for a processor, by a limit of " + limit + ", or something else"
 	case noReady && noDisk:
 		return "waiting"
 	case noReady:
