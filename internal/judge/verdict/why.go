@@ -300,11 +300,18 @@ var compared = []string{
 }
 
 // counts keeps the counts for each unit of work whose difference has an interval that excludes 0, at the level of a
-// part. They are for exploration: divided by their own number, the level could not be reached at the first look.
+// part, and is no chance among all counts together (stats.Flips). Where no part is shown, none is: then the answer names
+// nothing.
 func (cm *cellMaker) counts(w *Why, pairs []accounted) {
+	if !slices.ContainsFunc(w.Parts, func(p Part) bool { return p.Shown }) {
+		return
+	}
 	keys := make([]blockKey, len(pairs))
+	var found []Counted
+	var all [][]float64
+	var clear []bool
 	for _, name := range compared {
-		diff := map[blockKey]float64{}
+		diff, share := map[blockKey]float64{}, make([]float64, len(pairs))
 		var cand, base []float64
 		for i, p := range pairs {
 			keys[i] = p.key
@@ -314,14 +321,22 @@ func (cm *cellMaker) counts(w *Why, pairs []accounted) {
 				x, y := float64(a)/float64(p.a.Work), float64(b)/float64(p.b.Work)
 				cand, base = append(cand, x), append(base, y)
 				diff[p.key] = x - y
+				if x+y > 0 {
+					share[i] = (x - y) / (x + y)
+				}
 			}
 		}
 		if len(cand) < len(pairs) {
 			continue
 		}
 		e := stats.EstimateCenter(bySession(diff, keys), cm.alpha/float64(len(record.AccountParts())))
-		if e.Method != stats.MethodNone && (e.Low > 0 || e.High < 0) {
-			w.Counts = append(w.Counts, Counted{name, finite(medianOf(base)), finite(medianOf(cand))})
+		clear = append(clear, e.Method != stats.MethodNone && (e.Low > 0 || e.High < 0))
+		all = append(all, share)
+		found = append(found, Counted{name, finite(medianOf(base)), finite(medianOf(cand))})
+	}
+	for i, p := range stats.Flips(all) {
+		if clear[i] && p <= cm.alpha {
+			w.Counts = append(w.Counts, found[i])
 		}
 	}
 }
