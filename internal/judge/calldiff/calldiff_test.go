@@ -282,6 +282,8 @@ func TestUnseen(t *testing.T) {
 		}, "host: the timed part of its trials was not seen by the trace"},
 		"some marks": {func(in *Input) { in.Baseline.Trials[0].Trace.Seen = false },
 			"host: in 1 of 7 trials the timed part was not seen by the trace"},
+		"some events": {func(in *Input) { in.Target.Trials[0].Trace.Missed, in.Target.Trials[2].Trace.Missed = 3, 4 },
+			"box: the kernel left 7 events out of the trace"},
 		"nothing": {func(in *Input) { in.Baseline.Trials, in.Target.Trials = nil, nil }, ""},
 		"slow": {func(in *Input) {
 			for i := range in.Target.Trials {
@@ -298,7 +300,7 @@ func TestUnseen(t *testing.T) {
 		if c.lost != "" && (len(e.Lost) != 1 || !strings.HasPrefix(e.Lost[0], c.lost)) {
 			t.Errorf("%s: lost is %q, want %q", name, e.Lost, c.lost)
 		}
-		if name != "some marks" && name != "slow" && len(e.Parts) > 0 {
+		if name != "some marks" && name != "some events" && name != "slow" && len(e.Parts) > 0 {
 			t.Errorf("%s: %+v", name, e.Parts)
 		}
 		if name == "a virtual machine" && (len(e.Serving) != 4 || e.Serving[3].Count != 2000) {

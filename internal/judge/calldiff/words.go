@@ -56,6 +56,10 @@ func (e *Explanation) lost(in *Input, base, target *side) {
 		}
 	}
 	for _, s := range []*side{base, target} {
+		if s.sum != nil && s.sum.Missed > 0 {
+			e.Lost = append(e.Lost, fmt.Sprintf("%s: the kernel left %d events out of the trace, so some calls look "+
+				"like user code", s.Name, s.sum.Missed))
+		}
 		if f := e.Slowdown[s.Name]; in.Way == trace.WayBPF && s.Within != trace.WayPtrace && f > slowed {
 			e.Lost = append(e.Lost, fmt.Sprintf("%s: tracing made the work %.2f times as long, so calls that are "+
 				"many and short look longer than they are", s.Name, f))

@@ -50,6 +50,7 @@ type bpf struct {
 	symbols  *symbols
 	open     []io.Closer
 	told     [mostCalls]bool // which of the events this kernel tells
+	missed   int64           // events, until the trace began
 }
 
 type attachable struct {
@@ -239,6 +240,7 @@ func (b *bpf) Start(r Roots, marked bool) error {
 	if err := b.reset(marked); err != nil {
 		return fmt.Errorf("empty the tables of the trace: %w", err)
 	}
+	b.missed = b.misses()
 	if err := b.attach(); err != nil {
 		return err
 	}
@@ -298,6 +300,16 @@ func (b *bpf) root(pid int, group func(pid int) uint32) error {
 	return nil
 }
 
+// misses are the events so far that the kernel kept from the programs.
+func (b *bpf) misses() (all int64) {
+	for _, p := range b.programs {
+		if s, err := p.program.Stats(); err == nil { // since Linux 5.12
+			all += int64(s.RecursionMisses)
+		}
+	}
+	return all
+}
+
 // Mark implements Tracer.
 func (b *bpf) Mark(begins bool) error {
 	var now unix.Timespec
@@ -353,7 +365,7 @@ func (b *bpf) Stop() (*Trace, error) {
 	client := apart(work, merge(&all[roleOwn], segment))
 	x := work[rowCPU]
 	t := &Trace{Work: calls(work, errnos), Client: calls(client, own), Serving: calls(serving, nil),
-		Seen: c.Phase == phaseOver, Timed: true,
+		Seen: c.Phase == phaseOver, Timed: true, Missed: b.misses() - b.missed,
 		CPU: CPU{OnNS: int64(x.NS), Voluntary: int64(x.Count), Involuntary: int64(x.Bytes),
 			ReadyNS: int64(work[rowNoCall].Ready), FaultNS: int64(work[rowNoCall].Idle),
 			Faults: int64(work[rowNoCall].Count), Exits: int64(serving[rowExits].Count)}}

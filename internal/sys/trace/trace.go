@@ -32,9 +32,12 @@ type Trace struct {
 	// Seen says that the timed part was seen to begin and to end.
 	Seen bool `json:"seen"`
 	// Timed says that times were measured. If not, all that follows and all times are 0.
-	Timed bool    `json:"timed"`
-	CPU   CPU     `json:"cpu"`
-	Stack []Stack `json:"stacks,omitempty"` // where the processes that do the trial waited, the longest first
+	Timed bool `json:"timed"`
+	// Missed is how many events the kernel kept from its programs, because they were at work on that processor: calls
+	// whose begin it missed look like user code.
+	Missed int64   `json:"missed,omitempty"`
+	CPU    CPU     `json:"cpu"`
+	Stack  []Stack `json:"stacks,omitempty"` // where the processes that do the trial waited, the longest first
 }
 
 // Call is a system call.
@@ -263,6 +266,7 @@ func Sum(all []*Trace) *Trace {
 		sum.Seen, sum.Timed = sum.Seen && t.Seen, sum.Timed && t.Timed
 		addCalls(work, t.Work)
 		addCalls(client, t.Client)
+		sum.Missed += t.Missed
 		addCalls(serving, t.Serving)
 		sum.CPU.add(&t.CPU)
 		for _, s := range t.Stack {
