@@ -20,7 +20,7 @@ var incomplete = map[string]func(b *bundle.Bundle, trials []record.Trial) (rest 
 		unopened(b, "box")
 		return only(all, func(t *record.Trial) bool { return t.Target == "host" }), true
 	},
-	"candidate did not open, and nothing was measured": func(b *bundle.Bundle, _ []record.Trial) ([]record.Trial, bool) {
+	"nothing but a baseline": func(b *bundle.Bundle, _ []record.Trial) ([]record.Trial, bool) {
 		unopened(b, "box")
 		return nil, true
 	},
@@ -90,7 +90,8 @@ func only(all []record.Trial, keep func(*record.Trial) bool) (out []record.Trial
 func failed(all []record.Trial, is func(*record.Trial) bool) []record.Trial {
 	for i := range all {
 		if t := &all[i]; is(t) {
-			t.Error, t.Figures, t.Work = &record.Failure{Kind: "measure", Message: "it does not work"}, record.Figures{}, 0
+			t.Error = &record.Failure{Kind: "measure", Message: "it does not work"}
+			t.Figures, t.Work = record.Figures{}, 0
 		}
 	}
 	return all
@@ -144,7 +145,8 @@ func TestIncompleteBundles(t *testing.T) {
 				{"report", one, "--format", "png", "-o", at("picture.png")},
 				{"report", one, "--format", "parquet", "-o", at("data.parquet")},
 				{"report", one, "--fail-if", "ratio(box, cpu.prime) > 2.0", "--strict"},
-				{"compare", one, two}, {"compare", two, one, "--details"}, {"compare", one, one, two, "--format", "json"},
+				{"compare", one, two}, {"compare", two, one, "--details"},
+				{"compare", one, one, two, "--format", "json"},
 				{"verify", one}, {"bundle", "pack", one, "--redact", "-o", at("one.tare")}, {"report", at("one.tare")},
 				{"gallery", at("site"), one, two}, {"fleet", "collect", at("fleet"), one, two},
 				{"qualify", at("fleet"), "--bundle", one}, {"fleet", "report", at("fleet")},
@@ -152,8 +154,8 @@ func TestIncompleteBundles(t *testing.T) {
 				{"history", "trend", "cpu.prime", "--store", at("store")},
 				{"rerun", one, "--dry-run"}, {"run", "--resume", one, "--dry-run"},
 			}
-			for _, format := range []string{"text", "json", "markdown", "svg", "csv", "groups-csv", "benchstat", "iozone",
-				"junit", "github", "issue"} {
+			for _, format := range []string{"text", "json", "markdown", "svg", "csv", "groups-csv", "benchstat",
+				"iozone", "junit", "github", "issue"} {
 				calls = append(calls, []string{"report", one, "--format", format})
 			}
 			if name != "whole" && name != "one block" && name != "cut off in a block" {

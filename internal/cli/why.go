@@ -78,7 +78,8 @@ what the run measured: "tare report out -o page.html" has it with the cell.
 	fl := c.Flags()
 	fl.StringArrayVarP(&cmd.environments, "environment", "e", nil,
 		"use this spec for the environment of that name: NAME=DRIVER[:ARG][?key=value&...] (repeatable)")
-	fl.IntVar(&cmd.rounds, "rounds", defaultRounds, "how often each side is traced, 2 to 100; a cause is named from 6 on")
+	fl.IntVar(&cmd.rounds, "rounds", defaultRounds,
+		"how often each side is traced, 2 to 100; a cause is named from 6 on")
 	fl.StringVar(&cmd.by, "by", tracing.Auto, "how to trace: "+oneOf(tracing.Ways()))
 	fl.StringVar(&cmd.format, "format", "text", "text or json")
 	fl.StringVarP(&cmd.file, "out", "o", "", "write to this file; - is standard output [-]")
@@ -273,7 +274,8 @@ func chooseCell(b *loaded, words []string) (cell *verdict.Cell, note string, err
 		}
 	}
 	if len(all) == 0 {
-		return nil, "", usagef("the bundle has no cell that is compared with a baseline: %s", report.WhyNoRatio(b.result))
+		return nil, "", usagef("the bundle has no cell that is compared with a baseline: %s",
+			report.WhyNoRatio(b.result))
 	}
 	fits := all
 	if len(words) > 0 {

@@ -67,8 +67,8 @@ func listenIn(pid, address string) (listener net.Listener, err error) {
 	return listener, err
 }
 
-// TestWhyNamesWhatIsWaitedFor plants a server whose answers are late, without anybody at work meanwhile, behind a program
-// and behind tare's own client.
+// TestWhyNamesWhatIsWaitedFor plants a server whose answers are late, without anybody at work meanwhile, behind a
+// program and behind tare's own client.
 func TestWhyNamesWhatIsWaitedFor(t *testing.T) {
 	l := newLab(t)
 	needRoot(t)

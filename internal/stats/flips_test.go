@@ -34,8 +34,8 @@ func TestFlips(t *testing.T) {
 	}
 }
 
-// TestSimulatedFlips holds that of answers with many figures, which depend on each other and have spikes, at most one in
-// twenty has a figure whose sides differ although they do not, and that a difference beside them is found.
+// TestSimulatedFlips holds that of answers with many figures, which depend on each other and have spikes, at most one
+// in twenty has a figure whose sides differ although they do not, and that a difference beside them is found.
 func TestSimulatedFlips(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	for _, n := range []int{6, 7, 20} {

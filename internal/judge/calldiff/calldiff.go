@@ -448,7 +448,8 @@ func (e *Explanation) waits(base, target *side) {
 			continue
 		}
 		of := func(t *trace.Trace) float64 { return float64(find(t, name).WaitNS) }
-		w := Wait{Name: name, Base: of(base.sum) / base.work, Target: of(target.sum) / target.work, test: e.tests.add(of)}
+		w := Wait{Name: name, Base: of(base.sum) / base.work, Target: of(target.sum) / target.work,
+			test: e.tests.add(of)}
 		if w.Base > 0 || w.Target > 0 {
 			e.Waits = append(e.Waits, w)
 		}

@@ -137,7 +137,8 @@ func waitsFor(call string, traces ...*trace.Trace) string {
 			{"sk_wait", "the other end of a connection"}, {"inet_", "the other end of a connection"},
 			{"n_tty", "a terminal"}, {"tty_", "a terminal"}, {"p9_", "a server of files"}, {"nfs", "a server of files"},
 			{"fuse_", "a server of files"}, {"cifs", "a server of files"}, {"smb2", "a server of files"},
-			{"folio_wait", "a disk"}, {"blk_", "a disk"}, {"bio_", "a disk"}, {"jbd2_", "a disk"}, {"submit_bio", "a disk"},
+			{"folio_wait", "a disk"}, {"blk_", "a disk"}, {"bio_", "a disk"}, {"jbd2_", "a disk"},
+			{"submit_bio", "a disk"},
 			{"io_schedule", "a disk"}, {"rwsem_", "a lock of the kernel"}, {"mutex_", "a lock of the kernel"}} {
 			if strings.Contains(f, place.part) {
 				return place.what

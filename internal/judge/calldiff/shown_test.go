@@ -66,8 +66,8 @@ func TestSimulatedCauses(t *testing.T) {
 				found++
 			}
 		}
-		t.Logf("%d rounds: of %d answers without a difference %.1f %% show anything, %.1f %% name a cause; one call that "+
-			"takes as long as all others is named in %.1f %%", rounds, runs, 100*float64(wrong)/runs,
+		t.Logf("%d rounds: of %d answers without a difference %.1f %% show anything, %.1f %% name a cause; one call "+
+			"that takes as long as all others is named in %.1f %%", rounds, runs, 100*float64(wrong)/runs,
 			100*float64(named)/runs, 100*float64(found)/runs)
 		if most := 0.05 + 3*math.Sqrt(0.05*0.95/runs); float64(wrong)/runs > most {
 			t.Errorf("%d of %d answers show what is not there", wrong, runs)
@@ -80,7 +80,8 @@ func TestSimulatedCauses(t *testing.T) {
 
 // TestTooFewRounds: a difference that no number of rounds asked for could show is not called none.
 func TestTooFewRounds(t *testing.T) {
-	for rounds, said := range map[int]string{2: "2 rounds cannot show", 5: "5 rounds cannot show", 6: "34,000 more lstat"} {
+	for rounds, said := range map[int]string{2: "2 rounds cannot show", 5: "5 rounds cannot show",
+		6: "34,000 more lstat"} {
 		if e := Explain(walk(rounds)); !strings.HasPrefix(e.Found[0], said) {
 			t.Errorf("%d rounds: %q", rounds, e.Found)
 		}
@@ -104,10 +105,11 @@ func TestWaitingIsThePart(t *testing.T) {
 		x.Stack = []trace.Stack{{Call: "read", Frames: []string{"anon_pipe_read", "vfs_read"}, NS: 300e6}}
 	}
 	e := Explain(in)
-	const poll = "waiting in poll, for a descriptor that is not ready, as a connection without an answer: +440 ms for " +
-		"each walk, 68 % of the difference; 2.00 calls instead of 0"
+	const poll = "waiting in poll, for a descriptor that is not ready, as a connection without an answer: +440 ms " +
+		"for each walk, 68 % of the difference; 2.00 calls instead of 0"
 	const read = "waiting in read, for a pipe: +145 ms for each walk, 23 % of the difference; 1.00 calls instead of 0"
-	if len(e.Found) < 3 || e.Found[0] != poll || e.Found[1] != read || !strings.HasPrefix(e.Found[2], "34,000 more lstat") {
+	if len(e.Found) < 3 || e.Found[0] != poll || e.Found[1] != read ||
+		!strings.HasPrefix(e.Found[2], "34,000 more lstat") {
 		t.Errorf("%q", e.Found)
 	}
 	for _, p := range e.Parts {

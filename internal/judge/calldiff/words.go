@@ -93,8 +93,8 @@ func (e *Explanation) find() {
 		return
 	}
 	if e.tests.tooFew() {
-		e.Found = append(e.Found, fmt.Sprintf("%d rounds cannot show that a part differs; from %d on they can", e.Rounds,
-			LeastRounds))
+		e.Found = append(e.Found, fmt.Sprintf("%d rounds cannot show that a part differs; from %d on they can",
+			e.Rounds, LeastRounds))
 		return
 	}
 	for i := range e.Parts {

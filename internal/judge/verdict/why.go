@@ -168,8 +168,8 @@ func unmeasured(c *cellBuilder, pairs []accounted, names []string) map[string]st
 	return all
 }
 
-// besideTheTime is how far the ratio is from that of the lengths of the trials, as a share: next to nothing if the figure
-// is the time of a unit of work, or a rate of units.
+// besideTheTime is how far the ratio is from that of the lengths of the trials, as a share: next to nothing if the
+// figure is the time of a unit of work, or a rate of units.
 func (c *cellBuilder) besideTheTime(pairs []accounted) float64 {
 	var off []float64
 	for _, p := range pairs {
@@ -300,8 +300,8 @@ var compared = []string{
 }
 
 // counts keeps the counts for each unit of work whose difference has an interval that excludes 0, at the level of a
-// part, and is no chance among all counts together (stats.Flips). Where no part is shown, none is: then the answer names
-// nothing.
+// part, and is no chance among all counts together (stats.Flips). Where no part is shown, none is: then the answer
+// names nothing.
 func (cm *cellMaker) counts(w *Why, pairs []accounted) {
 	if !slices.ContainsFunc(w.Parts, func(p Part) bool { return p.Shown }) {
 		return

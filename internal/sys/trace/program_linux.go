@@ -472,8 +472,8 @@ func (c *code) rests(then string) {
 }
 
 // rises adds the thread in r7, whose id is on the stack, to those that do something, from r8 on. If all of the work was
-// asleep, it waited for what this thread waited for. A thread of the worker's own that slept in a futex or took a nap is
-// one of Go's, which looks whether there is something to do: it ends no wait. r9 is lost.
+// asleep, it waited for what this thread waited for. A thread of the worker's own that slept in a futex or took a nap
+// is one of Go's, which looks whether there is something to do: it ends no wait. r9 is lost.
 func (c *code) rises(then string) {
 	acts := c.label()
 	c.emit(

@@ -154,8 +154,8 @@ func merge(all *[segments]rows, segment int) *rows {
 	return &sum
 }
 
-// schedules tells whether the threads of a Go program wake each other and wait for each other by a call: what tare's own
-// worker does by it is not the work. No kind of work makes these calls itself, but for its naps.
+// schedules tells whether the threads of a Go program wake each other and wait for each other by a call: what tare's
+// own worker does by it is not the work. No kind of work makes these calls itself, but for its naps.
 func schedules(nr int) bool {
 	switch Name(nr) {
 	case "futex", "nanosleep", "sched_yield", "tgkill", "rt_sigreturn":
