@@ -10,7 +10,8 @@ const (
 	hour   = 3600 * second
 )
 
-// clock turns what logs write into times. It remembers the last day, because a log has few.
+// clock turns what logs write into times. What stands in a line it reads without being moved by it, so that a line may
+// be looked at twice; at moves it. It remembers the last day, because a log has few.
 type clock struct {
 	zone *time.Location
 	day  [10]byte
@@ -20,6 +21,24 @@ type clock struct {
 	shift   int64
 	setBack int  // how often
 	again   bool // the hour that comes twice has come again
+	// told is the name of a zone that a note was written about last.
+	told string
+	note func(format string, args ...any)
+}
+
+// reading is a time as a log has it.
+type reading struct {
+	us, precision int64
+	local         bool   // a clock on a wall; else UTC
+	zone          string // the name of its zone, where the log has one
+}
+
+// at is the time that was read. Times have to come in the order of the log.
+func (c *clock) at(t reading) int64 {
+	if !t.local {
+		return t.us
+	}
+	return c.local(t.us, t.zone)
 }
 
 // digits reads a decimal number of exactly these bytes, where a blank in front stands for 0.
@@ -102,7 +121,7 @@ func (c *clock) date(b []byte) (us int64, length int) {
 			y -= 100
 		}
 	}
-	if !ok1 || !ok2 || !ok3 || m < 1 || m > 12 || d < 1 || d > 31 || b[length-1] == ' ' {
+	if !ok1 || !ok2 || !ok3 || y < 1969 || m < 1 || m > 12 || d < 1 || d > 31 || b[length-1] == ' ' {
 		return 0, 0
 	}
 	c.base = time.Date(y, time.Month(m), d, 0, 0, 0, 0, time.UTC).UnixMicro()
@@ -111,12 +130,40 @@ func (c *clock) date(b []byte) (us int64, length int) {
 	return c.base, length
 }
 
-// local is the time of a clock on a wall. Where the hour comes twice, it is the second one if the log was past the
-// first.
-func (c *clock) local(us int64) int64 {
-	if c.zone != nil && c.zone != time.UTC {
-		us = c.inZone(us)
-	} else if us+c.shift < c.last-hour*5/6 && us+c.shift >= c.last-hour*7/6 {
+// local is the time of a clock on a wall, with the name of its zone, if the log has one. Where an hour comes twice, it is
+// the one that the name says, and without a name the second one if the log was past the first.
+func (c *clock) local(us int64, name string) int64 {
+	utc := c.zone == nil || c.zone == time.UTC
+	if !utc {
+		if t, ok := c.inZone(us, name); ok {
+			c.last = t
+			return t
+		}
+	}
+	if name != "" {
+		offset, known := zones[name]
+		if c.told != name && c.note != nil {
+			c.told = name
+			switch {
+			case !utc:
+				c.note("times are in %s, which the zone %s does not have", name, c.zone)
+			case !known:
+				c.note("times are in %s, which more than one zone has, and were read as UTC: give --zone", name)
+			case name == "PST":
+				c.note("PST was read as that of America: give --zone for another")
+			}
+		}
+		if known {
+			c.last = us - int64(offset)*60*second
+			return c.last
+		}
+	}
+	if !utc {
+		us, _ = c.inZone(us, "")
+		c.last = us
+		return us
+	}
+	if us+c.shift < c.last-hour*5/6 && us+c.shift >= c.last-hour*7/6 {
 		c.shift += hour
 		c.setBack++
 	}
@@ -125,47 +172,100 @@ func (c *clock) local(us int64) int64 {
 	return us
 }
 
-// inZone is what a clock on a wall of the zone means.
-func (c *clock) inZone(wall int64) int64 {
-	t := time.UnixMicro(wall).UTC()
-	us := time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), c.zone).UnixMicro()
-	for _, other := range []int64{us - hour, us + hour} {
-		if w := time.UnixMicro(other).In(c.zone); w.Hour() != t.Hour() || w.Minute() != t.Minute() {
-			continue
+// zones are the names of zones that mean one distance from UTC wherever they are used, in minutes. CST and CDT are
+// America's, China's and Cuba's, IST that of India, Israel and Ireland.
+var zones = map[string]int{"CET": 60, "CEST": 120, "EET": 120, "EEST": 180, "WET": 0, "WEST": 60, "MSK": 180, "BST": 60,
+	"EST": -300, "EDT": -240, "MST": -420, "MDT": -360, "PST": -480, "PDT": -420, "AKST": -540, "AKDT": -480,
+	"HST": -600, "HDT": -540, "AST": -240, "ADT": -180, "NST": -210, "NDT": -150, "JST": 540, "KST": 540, "HKT": 480,
+	"PKT": 300, "WIB": 420, "WITA": 480, "WIT": 540, "AWST": 480, "ACST": 570, "ACDT": 630, "AEST": 600, "AEDT": 660,
+	"NZST": 720, "NZDT": 780, "SAST": 120, "WAT": 60, "CAT": 120, "EAT": 180}
+
+// inZone is what a clock on a wall of the zone means. It returns false for a name that the zone does not have then.
+func (c *clock) inZone(wall int64, name string) (us int64, ok bool) {
+	const day = 24 * hour
+	first, one := c.offset(wall-day, wall)
+	second, two := c.offset(wall+day, wall)
+	if second < first {
+		first, second, one, two = second, first, two, one
+	}
+	if name != "" {
+		switch {
+		case name == one:
+			return first, true
+		case name == two:
+			return second, true
 		}
+		return first, false
+	}
+	switch {
+	case first == second:
+	case one == "" && two == "", two == "": // a clock on a wall never shows it, or only so
+		c.again = false
+		return first, true
+	case one == "":
+	default:
 		// Lines may be a little out of order.
-		first, second := min(us, other), max(us, other)
-		if c.again = c.again || first < c.last-hour/2; c.again {
-			return second
+		if c.again = c.again || first < c.last-(second-first)/6; c.again {
+			return second, true
 		}
-		return first
+		return first, true
 	}
 	c.again = false
-	return us
+	return second, true
+}
+
+// offset is when a clock on the wall shows a time, by the distance from UTC that the zone has around another time, and
+// the name of the zone then; none if the zone has another distance then.
+func (c *clock) offset(around, wall int64) (us int64, name string) {
+	_, distance := time.UnixMicro(around).In(c.zone).Zone()
+	us = wall - int64(distance)*second
+	name, then := time.UnixMicro(us).In(c.zone).Zone()
+	if then != distance {
+		return us, ""
+	}
+	return us, name
 }
 
 // stamp reads yyyy-mm-dd, T or a blank, hh:mm:ss with or without a fraction, and Z, an offset, the name of a zone after
 // a blank, or nothing. It returns the bytes, 0 for no time.
-func (c *clock) stamp(b []byte) (us, precision int64, length int) {
+func (c *clock) stamp(b []byte) (t reading, length int) {
 	day, n := c.date(b)
 	if n != 10 || len(b) <= n || b[n] != 'T' && b[n] != ' ' {
-		return 0, 0, 0
+		return t, 0
 	}
 	n++
 	clock, k := timeOfDay(b[n:])
 	if k == 0 {
-		return 0, 0, 0
+		return t, 0
 	}
 	n += k
 	frac, precision, k := fraction(b[n:])
 	n += k
-	us = day + clock + frac
 	offset, k, known := zoneOf(b[n:])
-	if n += k; known {
-		return us - offset, precision, n
+	t = reading{us: day + clock + frac, precision: precision, local: !known}
+	if known {
+		t.us -= offset
+	} else if k > 0 {
+		t.zone = zoneName(b[n+1 : n+k])
 	}
-	return c.local(us), precision, n
+	return t, n + k
 }
+
+// zoneName is a text for the name of a zone, the same one for all that are known.
+func zoneName(b []byte) string {
+	if n, ok := zoneNames[string(b)]; ok {
+		return n
+	}
+	return string(b)
+}
+
+var zoneNames = func() map[string]string {
+	m := map[string]string{"CST": "CST", "CDT": "CDT", "IST": "IST", "IDT": "IDT"}
+	for n := range zones {
+		m[n] = n
+	}
+	return m
+}()
 
 // zoneOf reads what follows a time. Names other than those of UTC are not known here: times are then local.
 func zoneOf(b []byte) (offset int64, length int, known bool) {
@@ -207,29 +307,30 @@ func zoneOf(b []byte) (offset int64, length int, known bool) {
 	switch name := string(b[n:length]); {
 	case name == "UTC" || name == "GMT" || name == "Z":
 		return 0, length, true
-	case length < n+2 || length < len(b) && (b[length] >= 'a' && b[length] <= 'z'):
+	case length < n+2 || length < len(b) && (b[length] >= 'a' && b[length] <= 'z'),
+		length < len(b) && b[length] == ':' && severityNamed(b[n:length]) != noSeverity:
 		return 0, 0, false
 	}
 	return 0, length, false
 }
 
 // old reads yymmdd hh:mm:ss, the time of MySQL before 5.7 and of MariaDB. It returns the bytes, 0 for no time.
-func (c *clock) old(b []byte) (us, precision int64, length int) {
+func (c *clock) old(b []byte) (t reading, length int) {
 	if len(b) < 14 || b[6] != ' ' {
-		return 0, 0, 0
+		return t, 0
 	}
 	day, n := c.date(b[:6])
 	if n == 0 {
-		return 0, 0, 0
+		return t, 0
 	}
 	for n < len(b) && n < 10 && b[n] == ' ' {
 		n++
 	}
 	clock, k := timeOfDay(b[n:])
 	if k == 0 {
-		return 0, 0, 0
+		return t, 0
 	}
 	n += k
 	frac, precision, k := fraction(b[n:])
-	return c.local(day + clock + frac), precision, n + k
+	return reading{us: day + clock + frac, precision: precision, local: true}, n + k
 }

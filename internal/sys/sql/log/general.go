@@ -263,12 +263,16 @@ func (r *Reader) between(f shape) {
 // record takes the record that begins the window, and tells whether e is an event of it.
 func (g *generalLog) record(r *Reader, e *Event, h generalHead) bool {
 	b := r.in.bytes()
+	var t reading
 	n := 1
 	switch {
 	case h.iso:
-		g.time, g.prec, n = r.clock.stamp(b[:h.stamp])
+		t, n = r.clock.stamp(b[:h.stamp])
 	case h.stamp > 0:
-		g.time, g.prec, n = r.clock.old(b[:h.stamp])
+		t, n = r.clock.old(b[:h.stamp])
+	}
+	if h.stamp > 0 && n > 0 {
+		g.time, g.prec = r.clock.at(t), t.precision
 	}
 	if n == 0 || !g.any && h.stamp == 0 {
 		g.time = NoTime

@@ -83,6 +83,10 @@ type Event struct {
 	// LocalTx tells transactions of a session apart: it is the same in all records of one, 0 where the log does not
 	// tell.
 	TxID, LocalTx uint64
+	// Routine says that a stored routine carried the statement out, which is in the log as a whole, too.
+	Routine bool
+	// Unfit is why a statement cannot be carried out as it was, empty if it can: values that the log does not have.
+	Unfit string
 	// Ambiguous is why the record may not be what it seems, empty if it is. Such a statement is not to be replayed.
 	Ambiguous string
 	// Offset is where the record begins in the log, in bytes, and Length how many bytes it has there.
@@ -174,7 +178,7 @@ func Open(src io.Reader, o Options) (*Reader, error) {
 	}
 	r := &Reader{o: o}
 	r.in.src = src
-	r.clock.zone = o.Zone
+	r.clock.zone, r.clock.note = o.Zone, r.note
 	r.sess.init()
 	files, _ := src.(*Files)
 	if files != nil {

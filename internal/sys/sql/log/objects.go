@@ -189,8 +189,8 @@ func (a *auditJSON) members(r *Reader, object []byte) {
 			}
 		case "timestamp":
 			b := a.decoded(value)
-			if us, prec, n := r.clock.stamp(b); n > 0 {
-				rec.time, rec.prec = us, prec
+			if t, n := r.clock.stamp(b); n > 0 {
+				rec.time, rec.prec = r.clock.at(t), t.precision
 			}
 		case "connection_id":
 			id, err := strconv.ParseUint(string(a.decoded(value)), 10, 64)
@@ -399,8 +399,8 @@ const auditLimit = 1024
 func (a *auditCSV) read(r *Reader, e *Event, columns *[auditColumns][]byte, rest []byte) (why string) {
 	a.rec = auditRecord{time: NoTime, prec: second, duration: -1, rows: -1}
 	rec := &a.rec
-	if us, prec, n := a.when(r, columns[0]); n > 0 {
-		rec.time, rec.prec = us, prec
+	if t, n := a.when(r, columns[0]); n > 0 {
+		rec.time, rec.prec = r.clock.at(t), t.precision
 	}
 	rec.user, rec.host, rec.db = columns[2], columns[3], columns[7]
 	rec.id, _ = number(bytes.TrimLeft(columns[4], " "))
@@ -430,15 +430,14 @@ func (a *auditCSV) read(r *Reader, e *Event, columns *[auditColumns][]byte, rest
 }
 
 // when reads 20170817 16:04:33, or microseconds since 1970.
-func (a *auditCSV) when(r *Reader, b []byte) (us, precision int64, length int) {
-	if us, n := number(b); n >= 15 {
-		return int64(us), 1, n
+func (a *auditCSV) when(r *Reader, b []byte) (t reading, length int) {
+	if us, n := number(b); n >= 15 && n <= 16 {
+		return reading{us: int64(us), precision: 1}, n
 	}
 	if len(b) > 8 && b[8] == ' ' {
-		us, _, n := r.clock.old(b[2:])
-		return us, second, n
+		return r.clock.old(b[2:])
 	}
-	return 0, 0, 0
+	return t, 0
 }
 
 // unescape takes the backslashes away that the audit log writes, in place.

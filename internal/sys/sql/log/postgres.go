@@ -7,6 +7,7 @@ import (
 
 // pgRecord is a message of PostgreSQL, whatever the format that it was written in.
 type pgRecord struct {
+	at         reading // as the line has it; when turns it into
 	time, prec int64
 	user, db   []byte
 	host       []byte
@@ -333,6 +334,7 @@ func (p *pgStderr) record(r *Reader, e *Event) bool {
 	last := b[end-1] == '\n'
 	rec := &p.rec
 	n, sev := p.prefix.match(r, b[:first], rec)
+	rec.settle(r)
 	rec.severity = sev
 	if at > 0 && rec.hasSession && rec.session != detail.session {
 		end, at = first, 0
@@ -532,9 +534,18 @@ func (p *pgCSV) read(r *Reader) {
 
 // when reads a time.
 func (p *pgRecord) when(r *Reader, b []byte) {
-	n := 0
-	if p.time, p.prec, n = r.clock.stamp(b); n == 0 {
-		p.time = NoTime
+	p.time, p.prec = NoTime, second
+	if t, n := r.clock.stamp(b); n > 0 {
+		p.time, p.prec = r.clock.at(t), t.precision
+	}
+}
+
+// settle makes the time of the record of what the line has. It moves the clock: once for each record.
+func (p *pgRecord) settle(r *Reader) {
+	if p.at.precision > 0 {
+		p.time, p.prec = r.clock.at(p.at), p.at.precision
+	} else if r.in.unwrap != nil {
+		p.time, p.prec = r.in.unwrap.time()
 	}
 }
 

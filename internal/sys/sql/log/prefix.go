@@ -89,12 +89,11 @@ func (p *prefix) match(r *Reader, line []byte, rec *pgRecord) (n int, s severity
 	for begin < len(line) && line[begin] == ' ' {
 		begin++
 	}
-	n, s = p.from(r, line, rec, 0, begin)
-	if s != noSeverity && rec.time == NoTime && r.in.unwrap != nil {
-		rec.time, rec.prec = r.in.unwrap.time()
-	}
-	return n, s
+	return p.from(r, line, rec, 0, begin)
 }
+
+// maxEpoch bounds times that are counted from 1970 on, in seconds: they end in 2242.
+const maxEpoch = 1 << 33
 
 // maxField bounds the length of a name in a prefix.
 const maxField = 200
@@ -164,9 +163,9 @@ func (p *prefix) from(r *Reader, line []byte, rec *pgRecord, part, at int) (int,
 func (p *prefix) fixed(r *Reader, b []byte, rec *pgRecord, escape byte) int {
 	switch escape {
 	case 't', 'm', 's':
-		us, prec, n := r.clock.stamp(b)
+		t, n := r.clock.stamp(b)
 		if n > 0 && escape != 's' {
-			rec.time, rec.prec = us, prec
+			rec.at = t
 		}
 		if n == 0 {
 			return isOther
@@ -175,10 +174,10 @@ func (p *prefix) fixed(r *Reader, b []byte, rec *pgRecord, escape byte) int {
 	case 'n':
 		whole, n := number(b)
 		us, prec, k := fraction(b[n:])
-		if n == 0 {
+		if n == 0 || whole >= maxEpoch {
 			return isOther
 		}
-		rec.time, rec.prec = int64(whole)*second+us, prec
+		rec.at = reading{us: int64(whole)*second + us, precision: prec}
 		return n + k
 	case 'p':
 		pid, n := number(b)

@@ -16,6 +16,9 @@ type slowLog struct {
 	end      int64 // of the record, from # Time
 	prec     int64
 	database []byte // the last one that the log named, for all sessions
+	// ahead is how far clocks on the wall were ahead of UTC, by the last SET timestamp beside a # Time without a zone.
+	ahead    int64
+	hasAhead bool
 	f        slowFacts
 }
 
@@ -28,8 +31,10 @@ type slowFacts struct {
 	query              int64 // Query_time, -1 for none
 	rows               int64
 	trx                uint64
-	start              int64 // Start, of MySQL's log_slow_extra
-	stamp              int64 // SET timestamp
+	start              int64   // Start, of MySQL's log_slow_extra
+	stamp              int64   // SET timestamp
+	end                reading // # Time
+	routine            bool    // a stored routine carried it out
 }
 
 // slowKeys are the facts that the first line of a record can begin with.
@@ -119,14 +124,12 @@ func (s *slowLog) factLine(r *Reader, line []byte) {
 	line = bytes.TrimLeft(line, " ")
 	if rest, ok := bytes.CutPrefix(line, []byte("Time: ")); ok {
 		// A name where the date should be, or a user on the same line, is known from logs that were written to.
-		us, prec, n := r.clock.stamp(rest)
+		t, n := r.clock.stamp(rest)
 		if n == 0 {
-			us, prec, n = r.clock.old(rest)
+			t, n = r.clock.old(rest)
 		}
-		if n > 0 {
-			s.end, s.prec = us, prec
-		} else {
-			s.end = NoTime
+		if s.end = NoTime; n > 0 {
+			s.f.end = t
 		}
 		at := bytes.Index(rest, []byte("# User@Host: "))
 		if at < 0 {
@@ -176,9 +179,11 @@ func (s *slowLog) fact(r *Reader, key, value []byte) {
 	case "InnoDB_trx_id":
 		s.f.trx, _ = strconv.ParseUint(string(value), 16, 64)
 	case "Start":
-		if us, _, n := r.clock.stamp(value); n > 0 {
-			s.f.start = us
+		if t, n := r.clock.stamp(value); n > 0 {
+			s.f.start = r.clock.at(t)
 		}
+	case "Stored_routine", "Stored routine":
+		s.f.routine = len(value) > 0
 	}
 }
 
@@ -292,14 +297,46 @@ func (s *slowLog) fill(r *Reader, e *Event, text []byte) {
 		e.Database = f.schema
 	}
 	e.Duration, e.Rows, e.TxID = f.query, f.rows, f.trx
+	e.Routine = f.routine
+	if f.end.precision > 0 {
+		s.end, s.prec = s.ended(r), f.end.precision
+	}
 	switch {
 	case f.start != NoTime:
 		e.Time, e.Precision = f.start, 1
 	case s.end != NoTime:
 		e.Time, e.Precision = s.end-max(0, f.query), s.prec
+		// In logs of whole seconds SET timestamp tells when what took less began.
+		if f.stamp != NoTime && f.query < second && f.stamp > e.Time && f.stamp-e.Time < second {
+			e.Time = f.stamp
+		}
 	case f.stamp != NoTime:
 		e.Time, e.Precision = f.stamp, second
 	}
+}
+
+// ended is when the record was written. SET timestamp is in UTC; # Time has no zone in logs of MariaDB and of MySQL
+// before 5.7: the two are a whole number of quarters of an hour apart, and for as long as the statement took.
+func (s *slowLog) ended(r *Reader) int64 {
+	t := s.f.end
+	if !t.local {
+		return t.us
+	}
+	if s.f.stamp != NoTime {
+		for _, took := range []int64{0, max(0, s.f.query)} {
+			apart := t.us - took - s.f.stamp
+			ahead := (apart + 14*hour + hour/8) / (hour / 4) * (hour / 4)
+			ahead -= 14 * hour
+			if off := apart - ahead; apart > -13*hour && apart < 15*hour && max(off, -off) <= 2*second {
+				s.ahead, s.hasAhead = ahead, true
+				return t.us - ahead
+			}
+		}
+	}
+	if s.hasAhead {
+		return t.us - s.ahead
+	}
+	return r.clock.at(t)
 }
 
 // session is the number of the connection, or one made of the user where the log has none.
@@ -339,7 +376,7 @@ func (s *slowLog) statement(text []byte) []byte {
 				equalFold(line[4:14], "last_inser")):
 			if equalFold(line[4:14], "timestamp=") {
 				stamped = true
-				if us := decimal(line[14 : len(line)-1]); us >= 0 {
+				if us := decimal(line[14 : len(line)-1]); us >= 0 && us < maxEpoch*second {
 					s.f.stamp = us
 				}
 			}

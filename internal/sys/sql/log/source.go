@@ -156,7 +156,7 @@ func anyBegin(b []byte) bool {
 	if len(b) > 0 && b[0] == '{' || isBegin(&generalLog{}, b) || isBegin(&slowLog{}, b) || isBegin(&pgCSV{}, b) {
 		return true
 	}
-	_, _, n := c.stamp(b)
+	_, n := c.stamp(b)
 	return n > 0
 }
 

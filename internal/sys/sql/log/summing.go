@@ -102,6 +102,8 @@ type savedFormat struct {
 	Time, Precision int64
 	Any             bool
 	Database        []byte
+	Ahead           int64
+	HasAhead        bool
 }
 
 type savedGroup struct {
@@ -132,7 +134,8 @@ func (s *Summing) Save() ([]byte, error) {
 	case *generalLog:
 		v.Format = savedFormat{Time: f.time, Precision: f.prec, Any: f.any}
 	case *slowLog:
-		v.Format = savedFormat{Time: f.end, Precision: f.prec, Database: f.database}
+		v.Format = savedFormat{Time: f.end, Precision: f.prec, Database: f.database, Ahead: f.ahead,
+			HasAhead: f.hasAhead}
 	case *pgCSV, *pgStderr, *pgJSON, *auditJSON, *auditCSV:
 	default:
 		return nil, fmt.Errorf("what was read of a log of the format %s cannot be saved", r.format)
@@ -194,6 +197,7 @@ func (s *Summing) Restore(text []byte) error {
 		f.time, f.prec, f.any = v.Format.Time, v.Format.Precision, v.Format.Any
 	case *slowLog:
 		f.end, f.prec, f.database = v.Format.Time, v.Format.Precision, v.Format.Database
+		f.ahead, f.hasAhead = v.Format.Ahead, v.Format.HasAhead
 	}
 	for i := range v.Groups {
 		g := &v.Groups[i]

@@ -24,9 +24,8 @@ type pgMessage struct {
 	pid      uint64
 	number   uint64 // of the message in its process; 0 where the lines have none
 	text     []byte
-	time     int64
-	prec     int64
-	lastLine int64 // when the last piece came
+	at       reading // of its first line
+	lastLine int64   // when the last piece came
 	done     bool
 	tooLong  bool
 	offset   int64
@@ -40,7 +39,7 @@ const (
 
 // syslogLine is a line of a syslog taken apart.
 type syslogLine struct {
-	time, prec    int64
+	at            reading
 	pid           uint64
 	number, piece uint64
 	text          []byte
@@ -49,15 +48,14 @@ type syslogLine struct {
 // parse takes a line apart. It returns false for a line of another program.
 func (p *pgSyslog) parse(r *Reader, line []byte) (s syslogLine, ok bool) {
 	line = bytes.TrimRight(line, "\r\n")
-	s.time, s.prec = NoTime, second
-	rest := line
-	if us, prec, n := r.clock.stamp(line); n > 0 {
-		s.time, s.prec, rest = us, prec, line[n:]
-	} else if us, n := p.oldTime(r, line); n > 0 {
-		s.time, rest = us, line[n:]
-	} else {
-		return s, false
+	at, n := r.clock.stamp(line)
+	if n == 0 {
+		if at, n = p.oldTime(r, line); n == 0 {
+			return s, false
+		}
 	}
+	s.at = at
+	rest := line[n:]
 	// host program[pid]: or program[name.pid], with or without a colon.
 	end := bytes.IndexByte(rest[:min(len(rest), 300)], ']')
 	if end < 0 {
@@ -78,7 +76,6 @@ func (p *pgSyslog) parse(r *Reader, line []byte) (s syslogLine, ok bool) {
 	if n := bytes.LastIndexByte(pid, '.'); n >= 0 {
 		pid = pid[n+1:]
 	}
-	n := 0
 	if s.pid, n = number(pid); n == 0 || n != len(pid) {
 		return s, false
 	}
@@ -106,24 +103,29 @@ func (p *pgSyslog) parse(r *Reader, line []byte) (s syslogLine, ok bool) {
 }
 
 // oldTime reads "Feb 11 13:15:39 ". It has no year: the first is 2000, and after December comes another.
-func (p *pgSyslog) oldTime(r *Reader, b []byte) (us int64, length int) {
+func (p *pgSyslog) oldTime(r *Reader, b []byte) (t reading, length int) {
 	if len(b) < 16 || b[3] != ' ' || b[6] != ' ' || b[15] != ' ' {
-		return 0, 0
+		return t, 0
 	}
 	month := time.Month(bytes.Index([]byte("JanFebMarAprMayJunJulAugSepOctNovDec"), b[:3])/3 + 1)
 	day, ok := digits(b[4:6])
 	clock, n := timeOfDay(b[7:15])
 	if month < 1 || !ok || day < 1 || day > 31 || n == 0 {
-		return 0, 0
+		return t, 0
 	}
-	if p.year == 0 {
-		p.year = 2000
-	} else if month < p.month && p.month-month > 6 {
-		p.year++
+	year := max(2000, p.year)
+	switch {
+	case p.year > 0 && p.month-month > 6:
+		year++
+	case p.year > 0 && month-p.month > 6:
+		year-- // a line of December behind one of January
 	}
-	p.month = month
+	if year >= p.year {
+		p.year, p.month = year, month
+	}
 	r.note("the lines have no year: times are those of the year 2000")
-	return r.clock.local(time.Date(p.year, month, day, 0, 0, 0, 0, time.UTC).UnixMicro() + clock), 15
+	return reading{us: time.Date(year, month, day, 0, 0, 0, 0, time.UTC).UnixMicro() + clock, precision: second,
+		local: true}, 15
 }
 
 func (p *pgSyslog) next(r *Reader, e *Event) error {
@@ -203,7 +205,7 @@ func (p *pgSyslog) add(r *Reader, s *syslogLine, line []byte, offset int64) {
 		if cap(m.text) > keptSize {
 			m.text = nil
 		}
-		*m = pgMessage{pid: s.pid, number: s.number, text: m.text[:0], time: s.time, prec: s.prec, offset: offset}
+		*m = pgMessage{pid: s.pid, number: s.number, text: m.text[:0], at: s.at, offset: offset}
 		p.queue = append(p.queue, m)
 		p.open[s.pid] = m
 	}
@@ -284,9 +286,10 @@ func (p *pgSyslog) finish(r *Reader, e *Event) bool {
 		return false
 	}
 	rec.severity = sev
-	if rec.time == NoTime {
-		rec.time, rec.prec = m.time, m.prec
+	if rec.at.precision == 0 {
+		rec.at = m.at
 	}
+	rec.settle(r)
 	if !rec.hasSession {
 		rec.session, rec.hasSession = m.pid, true
 	}

@@ -268,8 +268,8 @@ func indented(dst, text []byte) []byte {
 func entryTime(value []byte) int64 {
 	if len(value) > 2 && value[0] == '"' {
 		var c clock
-		if us, _, n := c.stamp(value[1 : len(value)-1]); n > 0 {
-			return us
+		if t, n := c.stamp(value[1 : len(value)-1]); n > 0 {
+			return c.at(t)
 		}
 		return NoTime
 	}
