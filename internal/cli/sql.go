@@ -130,8 +130,11 @@ func (cmd *sqlCommand) sqlStatement(r *log.Reader, number int64) error {
 		n++
 	}
 	text := cmp.Or(string(e.Text), string(e.Prepared))
-	fmt.Fprintf(cmd.out, "session %d, %s\n\n%s\n", e.Session, time.UnixMicro(e.Time).UTC().Format(time.RFC3339Nano),
-		proc.Printable([]byte(text)))
+	at := "no time in the log"
+	if e.Time != log.NoTime {
+		at = time.UnixMicro(e.Time).UTC().Format(time.RFC3339Nano)
+	}
+	fmt.Fprintf(cmd.out, "session %d, %s\n\n%s\n", e.Session, at, proc.Printable([]byte(text)))
 	for i, p := range e.Params {
 		value := "NULL"
 		if p != nil {

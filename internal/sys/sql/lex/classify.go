@@ -1,5 +1,7 @@
 package lex
 
+import "strconv"
+
 // Class is what a statement does, from the harmless to the harmful.
 type Class uint8
 
@@ -38,6 +40,10 @@ type Verdict struct {
 	Class    Class
 	Reason   string // why it is not Read, Session or Transaction
 	Volatile string // why two servers with the same data may answer differently; NoOrder is the weakest
+	// Params is the highest number of a parameter in it ($1), or how many there are (?).
+	Params int
+	// Encoding says that it sets the encoding in which PostgreSQL's client sends what follows.
+	Encoding bool
 	// Routine says that MySQL or MariaDB has written the statement into its log for a routine of its own that carried
 	// it out, with the values of its variables.
 	Routine bool
@@ -171,6 +177,12 @@ func (c *classifier) look(t Token) {
 		}
 	case Name, Word:
 		c.name(t)
+	case Param:
+		c.verdict.Params++
+		if c.o.Dialect == PostgreSQL {
+			n, _ := strconv.ParseUint(string(c.text[t.Start+1:min(t.End, t.Start+7)]), 10, 16)
+			c.verdict.Params = max(c.verdict.Params-1, int(n))
+		}
 	}
 }
 
@@ -479,8 +491,15 @@ func (c *classifier) set() {
 	first := true
 	for item := true; ; {
 		t, ok := l.Skip()
+		if c.o.Dialect == PostgreSQL && first && c.word(t, "session", "local") {
+			continue
+		}
 		switch {
 		case !ok || c.isOp(t, ';'):
+			return
+		case first && c.o.Dialect == PostgreSQL && (c.word(t, "client_encoding", "names") || t.Kind == Name &&
+			string(c.text[t.Start:t.End]) == `"client_encoding"`):
+			c.verdict.Encoding = true
 			return
 		case c.isOp(t, ','):
 			item = true

@@ -86,6 +86,12 @@ const (
 	whyClient    = "commands of a client program"
 	whyCopy      = "data of COPY"
 	whyRoutine   = "carried out by a stored routine, which is replayed as a whole"
+	whyStored    = "carried out by a stored routine, as the log says"
+	whyNoValues  = "the log does not have the values of its parameters"
+	whyCutValue  = "a value of it ends with ..., as those that log_parameter_max_length cuts off"
+	whyEncoding  = "sets the encoding of the client: the log is in the server's"
+	whyZeros     = "bytes of zero, as where a file was cut off or a machine stopped"
+	whyMark      = "the mark of UTF-8 in front of a file"
 	whyDelimiter = "routines between DELIMITER lines"
 )
 
@@ -122,6 +128,13 @@ func (r *Reader) lose(n int, statements int64, reason string) {
 func (r *Reader) finish() {
 	if n := len(r.in.bytes()); n > 0 {
 		r.lose(n, 0, whyCut)
+	}
+	if f := r.in.files; f != nil {
+		for _, x := range f.edits {
+			r.account.Add(Skipped, whyMark, 0, max(0, x.cost))
+			r.in.took += max(0, x.cost)
+		}
+		f.edits = nil
 	}
 	if u := r.in.unwrap; u != nil {
 		u.finish(r)

@@ -66,6 +66,7 @@ const (
 	endsOpen          // what it quotes never ends; the next record was found by its looks
 	endsCut           // the log ends with it, and lacks the end of a literal
 	endsLine          // the log ends with it, and lacks the end of a line
+	endsZeros         // bytes of zero follow, and a record behind them
 	endsLost          // too long: it was taken, and is accounted for
 )
 
@@ -110,6 +111,11 @@ func (r *Reader) cut(f shape, head int, state, guess quoting) (end int, how endi
 			return r.cutAtEnd(scanned, suspect, state)
 		}
 		at := 0
+		if z, after := zeroRun(b, line, pos+n); z > 0 {
+			if _, ok := f.begins(b[after:]); ok {
+				return z, endsZeros
+			}
+		}
 		if next := pos + n; line > 0 && b[next-1] <= ':' && banner(b[line:next]) {
 			at, h = line, next-line
 		}
@@ -164,6 +170,41 @@ func (r *Reader) cut(f shape, head int, state, guess quoting) (end int, how endi
 		default:
 			return at, endsHidden
 		}
+	}
+}
+
+// fewZeros is the shortest run of bytes of zero that is no data: a file system leaves whole blocks of them.
+var fewZeros = make([]byte, 4)
+
+// zeroRun finds a run of bytes of zero in a line between two offsets, and where it ends. It returns 0 for none.
+func zeroRun(b []byte, from, to int) (at, after int) {
+	n := bytes.Index(b[from:to], fewZeros)
+	if n < 0 || from+n == 0 {
+		return 0, 0
+	}
+	return from + n, zerosEnd(b, from+n)
+}
+
+// zerosEnd is where the bytes of zero end that begin at an offset.
+func zerosEnd(b []byte, at int) int {
+	for at < len(b) && b[at] == 0 {
+		at++
+	}
+	return at
+}
+
+// zeros takes the bytes of zero that begin the window, and tells whether there were any.
+func (r *Reader) zeros() bool {
+	any := false
+	for {
+		b := r.in.atLeast(1)
+		n := zerosEnd(b, 0)
+		if n == 0 {
+			return any
+		}
+		any = true
+		r.lose(n, 0, whyZeros)
+		r.cutter.begun = false
 	}
 }
 
@@ -304,6 +345,8 @@ func (how ending) reasons() (ambiguous, lost string) {
 		return whyHidden, ""
 	case endsLine:
 		return whyLastLine, ""
+	case endsZeros:
+		return whyZeros, ""
 	case endsOpen:
 		return whyOpen, ""
 	case endsCut:

@@ -3,7 +3,9 @@ package log
 import (
 	"bytes"
 	"errors"
+	"fmt"
 
+	"tare/internal/sys/ledger"
 	"tare/internal/sys/sql/lex"
 )
 
@@ -27,6 +29,9 @@ func (r *Reader) detect() error {
 	if r.in.err != nil && len(sample) == 0 && !isEnd(r.in.err) {
 		return r.in.err
 	}
+	if what := ledger.Foreign(sample); what != "" && size > 0 {
+		return fmt.Errorf("it is %s", what)
+	}
 	found := r.o.Format
 	if kind := jsonKind(sample); kind != "" {
 		if kind != wrappedJSON {
@@ -44,7 +49,8 @@ func (r *Reader) detect() error {
 		found = r.guess(sample)
 	}
 	if found == "" {
-		return errors.New("the log's format is not recognised; name it, or give PostgreSQL's log_line_prefix")
+		return fmt.Errorf("the log's format is not recognised: %s; name it, or give PostgreSQL's log_line_prefix, whose "+
+			"messages must be in English (lc_messages)", ledger.Unrecognised(sample))
 	}
 	return r.use(found, sample)
 }

@@ -238,7 +238,7 @@ func TestFacts(t *testing.T) {
 			if err := r.Next(&e); err != nil {
 				t.Fatal(err)
 			}
-			e.Session, e.Op, e.Begun, e.Offset, e.Length = 0, 0, false, 0, 0
+			e.Session, e.Op, e.Begun, e.Offset, e.Length, e.logged = 0, 0, false, 0, 0, false
 			if string(e.Text) != "x" {
 				t.Errorf("the text is %q", e.Text)
 			}

@@ -218,6 +218,9 @@ func (g *generalLog) next(r *Reader, e *Event) error {
 		if len(b) == 0 {
 			return r.in.err
 		}
+		if r.zeros() {
+			continue
+		}
 		if !r.cutter.begun {
 			if _, ok := g.begins(b); !ok {
 				r.between(g)

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"tare/internal/suggest"
+	"tare/internal/sys/ledger"
 	"tare/internal/sys/sql/lex"
 )
 
@@ -85,13 +86,14 @@ type Event struct {
 	TxID, LocalTx uint64
 	// Routine says that a stored routine carried the statement out, which is in the log as a whole, too.
 	Routine bool
-	// Unfit is why a statement cannot be carried out as it was, empty if it can: values that the log does not have.
+	// Unfit is why a statement is not what was carried out, empty if it is.
 	Unfit string
 	// Ambiguous is why the record may not be what it seems, empty if it is. Such a statement is not to be replayed.
 	Ambiguous string
 	// Offset is where the record begins in the log, in bytes, and Length how many bytes it has there.
 	Offset, Length int64
 
+	logged   bool   // by PostgreSQL, in the encoding of the server
 	skeleton []byte // of Text, by lex.Skeleton with MySQL's usual rules; nil where it was not made
 }
 
@@ -183,6 +185,8 @@ func Open(src io.Reader, o Options) (*Reader, error) {
 	files, _ := src.(*Files)
 	if files != nil {
 		r.in.files, files.begins = files, anyBegin
+	} else if string(r.in.atLeast(len(ledger.Mark))[:min(len(r.in.bytes()), len(ledger.Mark))]) == ledger.Mark {
+		r.skip(len(ledger.Mark), whyMark)
 	}
 	if err := r.detect(); err != nil {
 		return nil, err

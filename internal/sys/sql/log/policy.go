@@ -46,12 +46,28 @@ func (p *Planner) Decide(e *Event) Decision {
 		d.Part, d.Reason = Ambiguous, e.Ambiguous
 	case e.Op == Denied:
 		d.Part, d.Reason = Skipped, "logins that failed"
+	case e.Unfit != "":
+		d.Part, d.Reason = Skipped, e.Unfit
+	case p.lacks(e, d.Verdict):
+		d.Part, d.Reason = Skipped, whyNoValues
+	case e.Routine:
+		d.Part, d.Reason = Skipped, whyStored
+	case e.logged && d.Verdict.Encoding:
+		d.Part, d.Reason = Skipped, whyEncoding
 	case d.Verdict.Routine && p.Writes:
 		d.Part, d.Reason = Skipped, whyRoutine
 	case !p.allows(d.Verdict):
 		d.Part, d.Reason = Skipped, p.reason(d.Verdict)
 	}
 	return d
+}
+
+// lacks tells whether values are missing that a statement was carried out with.
+func (p *Planner) lacks(e *Event, v lex.Verdict) bool {
+	if p.Dialect == lex.PostgreSQL {
+		return e.Op == Execute && v.Params > len(e.Params)
+	}
+	return e.Op.Statement() && v.Params > 0
 }
 
 func (p *Planner) allows(v lex.Verdict) bool {

@@ -181,7 +181,7 @@ func (p *pgRecord) fill(r *Reader, e *Event, duration int64) {
 	e.Session, e.Begun = s.number, s.fresh
 	s.fresh = false
 	e.User, e.Host, e.Database, e.TxID = p.user, p.host, p.db, p.txID
-	e.LocalTx = p.localTx
+	e.LocalTx, e.logged = p.localTx, true
 	if e.Op.Statement() {
 		p.values(r, e)
 	}
@@ -219,7 +219,9 @@ func (p *pgRecord) values(r *Reader, e *Event) {
 			if end < 0 {
 				break
 			}
-			r.params = append(r.params, rest[:w:w])
+			if r.params = append(r.params, rest[:w:w]); bytes.HasSuffix(rest[:w], []byte("...")) {
+				e.Unfit = whyCutValue
+			}
 			rest = rest[end:]
 		}
 		if rest = bytes.TrimPrefix(rest, []byte(",")); len(rest) > 0 && rest[0] == ' ' {
@@ -272,6 +274,9 @@ func (p *pgStderr) next(r *Reader, e *Event) error {
 		if len(b) == 0 {
 			return r.in.err
 		}
+		if r.zeros() {
+			continue
+		}
 		line := r.lineAt(0)
 		if _, sev := p.prefix.match(r, line, &p.rec); sev == noSeverity {
 			if len(bytes.TrimRight(line, "\r\n")) == 0 {
@@ -301,6 +306,11 @@ func (p *pgStderr) message(r *Reader, at int) (end int, unplaced bool) {
 				return end, unplaced
 			}
 			unplaced = true
+			if n := zerosEnd(line, 0); n > 0 {
+				if _, sev := p.prefix.match(r, line[n:], &other); sev != noSeverity {
+					return end, true
+				}
+			}
 		}
 		end += len(line)
 		if end-at > r.o.MaxStatement {
@@ -455,6 +465,9 @@ func (p *pgCSV) next(r *Reader, e *Event) error {
 		b := r.in.head(0)
 		if len(b) == 0 {
 			return r.in.err
+		}
+		if r.zeros() {
+			continue
 		}
 		if _, ok := p.begins(b); !ok {
 			line := r.in.line(4 << 10)

@@ -63,6 +63,9 @@ func (s *slowLog) next(r *Reader, e *Event) error {
 		if len(b) == 0 {
 			return r.in.err
 		}
+		if r.zeros() {
+			continue
+		}
 		if _, ok := s.begins(b); !ok {
 			r.between(s)
 			continue
@@ -277,6 +280,12 @@ func stamps(text []byte) bool {
 func (s *slowLog) fill(r *Reader, e *Event, text []byte) {
 	f := &s.f
 	x := r.sess.get(s.session(r))
+	if _, admin := bytes.CutPrefix(text, adminPrefix); !admin {
+		e.Text = s.statement(text)
+	}
+	if f.end.precision > 0 {
+		s.end, s.prec = s.ended(r), f.end.precision
+	}
 	if rest, ok := bytes.CutPrefix(text, adminPrefix); ok {
 		switch command := bytes.TrimRight(rest, "; \r\n"); {
 		case equalFold(command, "quit"):
@@ -289,7 +298,6 @@ func (s *slowLog) fill(r *Reader, e *Event, text []byte) {
 		}
 	} else {
 		e.Op, e.Session, e.Begun = Query, x.number, x.fresh
-		e.Text = s.statement(text)
 	}
 	x.fresh = false
 	e.User, e.Host, e.Database = f.user, f.host, s.database
@@ -298,9 +306,6 @@ func (s *slowLog) fill(r *Reader, e *Event, text []byte) {
 	}
 	e.Duration, e.Rows, e.TxID = f.query, f.rows, f.trx
 	e.Routine = f.routine
-	if f.end.precision > 0 {
-		s.end, s.prec = s.ended(r), f.end.precision
-	}
 	switch {
 	case f.start != NoTime:
 		e.Time, e.Precision = f.start, 1

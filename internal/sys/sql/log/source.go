@@ -10,6 +10,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 	"github.com/mikelolasagasti/xz"
+
+	"tare/internal/sys/ledger"
 )
 
 func isEnd(err error) bool { return errors.Is(err, io.EOF) }
@@ -55,10 +57,13 @@ type Files struct {
 	// begins tells whether a record begins with some bytes. Then a part that ends without the end of a line was cut off
 	// there; else the next goes on with it.
 	begins func([]byte) bool
-	added  []int64 // where line feeds were put in that are in no file
+	edits  []edit
 	// Waits, if set, tells whether a log that grows has no more for now.
 	Waits func() bool
 }
+
+// edit is a place of what was read at which a line feed was put in, or the mark of UTF-8 was left out.
+type edit struct{ at, cost int64 }
 
 // idle tells whether a read would have to wait.
 func (f *Files) idle() bool { return f.next != nil && f.next.Buffered() == 0 && f.Waits() }
@@ -87,11 +92,14 @@ func (f *Files) Read(p []byte) (int, error) {
 			}
 			f.now = part
 			f.next, f.first = bufio.NewReaderSize(part, 4<<10), true
+			if err := f.begin(); err != nil {
+				return 0, err
+			}
 		}
 		if f.size > 0 && f.last != '\n' && f.first {
 			if b, _ := f.next.Peek(maxHead); f.begins(b) && len(p) > 0 {
 				p[0], f.last = '\n', '\n'
-				f.added = append(f.added, f.size)
+				f.edits = append(f.edits, edit{f.size, -1})
 				f.size++
 				return 1, nil
 			}
@@ -115,6 +123,24 @@ func (f *Files) Read(p []byte) (int, error) {
 		}
 	}
 }
+
+// begin looks at the first bytes of a part: the mark of UTF-8 is left out, and what is no log is refused.
+func (f *Files) begin() error {
+	if f.Waits == nil {
+		head, _ := f.next.Peek(foreignHead)
+		if what := ledger.Foreign(head); what != "" {
+			return fmt.Errorf("it is %s", what)
+		}
+	}
+	if b, _ := f.next.Peek(len(ledger.Mark)); string(b) == ledger.Mark {
+		f.next.Discard(len(b))
+		f.edits = append(f.edits, edit{f.size, int64(len(b))})
+	}
+	return nil
+}
+
+// foreignHead is how many bytes tell what is no log.
+const foreignHead = 512
 
 // Close closes the part that is being read.
 func (f *Files) Close() error {

@@ -104,9 +104,9 @@ func (w *window) take(n int) int64 {
 	cost := int64(n)
 	if w.files != nil {
 		w.at += cost
-		for f := w.files; len(f.added) > 0 && f.added[0] < w.at; f.added = f.added[1:] {
-			cost--
-			w.padded = true
+		for f := w.files; len(f.edits) > 0 && f.edits[0].at < w.at; f.edits = f.edits[1:] {
+			cost += f.edits[0].cost
+			w.padded = w.padded || f.edits[0].cost < 0
 		}
 	}
 	if w.unwrap != nil {
