@@ -52,14 +52,15 @@ With --follow, a log that grows is read until Ctrl-C, --for or --until; then eve
 by renaming it or by copying and truncating it, the next one is read on. With --checkpoint, what was read is kept in a
 file, from which the next call goes on, so that nothing counts twice.
 
-The exit code is 1 when a log cannot be read to its end; what was read is shown.`,
+The exit code is 1 when a log cannot be read to its end, or is PostgreSQL's and has messages only, as in another
+language than English; what was read is shown.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return cmd.sqlInspect(c.Context(), args, &o) },
 	}
 	f := c.Flags()
 	o.flags(f, "statement")
 	f.StringVar(&o.logFormat, "log-format", "", "format of the log [found]")
-	f.StringVar(&o.prefix, "prefix", "", "PostgreSQL's log_line_prefix [found among the usual ones]")
+	f.StringVar(&o.prefix, "prefix", "", "PostgreSQL's log_line_prefix [found]")
 	f.StringVar(&o.dialect, "dialect", "mysql", "SQL of a file of statements: mysql or postgresql")
 	f.BoolVar(&o.policy.Writes, "writes", false, "as if writes were replayed as well")
 	f.BoolVar(&o.policy.Locks, "locks", false, "as if SELECT ... FOR UPDATE were replayed as well")
@@ -97,6 +98,9 @@ func (cmd *sqlCommand) sqlInspect(ctx context.Context, args []string, in *sqlIns
 		return cmd.sqlStatement(r, in.number)
 	}
 	s, failed := log.Summarize(r, in.policy)
+	if failed == nil && s.Silent() {
+		failed = fmt.Errorf("%s has messages of PostgreSQL, and none of a statement or a session", quoteArg(args[0]))
+	}
 	return cmd.sqlShow(s, args, in, failed)
 }
 

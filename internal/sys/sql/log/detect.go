@@ -2,7 +2,6 @@ package log
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 
 	"tare/internal/sys/ledger"
@@ -91,7 +90,7 @@ func (r *Reader) use(f Format, sample []byte) error {
 	return nil
 }
 
-// linePrefix is the log_line_prefix that is given, or the usual one that fits best.
+// linePrefix is the log_line_prefix that is given, or the one that fits.
 func (r *Reader) linePrefix(f Format, sample []byte) (*prefix, error) {
 	if r.o.Prefix != "" {
 		return parsePrefix(r.o.Prefix)
@@ -99,14 +98,15 @@ func (r *Reader) linePrefix(f Format, sample []byte) (*prefix, error) {
 	if f == PgSyslog {
 		sample = syslogTexts(r, sample)
 	}
-	p, _ := findPrefix(r, sample)
-	if p == nil {
-		if f == PgSyslog {
-			return parsePrefix("")
-		}
-		return nil, errors.New("the lines have none of the usual prefixes; give PostgreSQL's log_line_prefix")
+	p, err := inferPrefix(r, sample)
+	switch {
+	case err != nil || p != nil:
+		return p, err
+	case f == PgSyslog:
+		return parsePrefix("")
 	}
-	return p, nil
+	return nil, fmt.Errorf("no prefix fits its lines: %s; give the log_line_prefix that SHOW tells, and see that messages "+
+		"are in English (lc_messages)", ledger.Unrecognised(sample))
 }
 
 // syslogTexts are the lines of a syslog without what syslog adds.
@@ -255,7 +255,7 @@ func (r *Reader) guessPg(sample []byte) Format {
 	if len(texts) > len(sample)/4 {
 		return PgSyslog
 	}
-	if p, _ := findPrefix(r, sample); p != nil {
+	if p, err := inferPrefix(r, sample); p != nil || err != nil {
 		return PgStderr
 	}
 	return ""

@@ -17,6 +17,7 @@ type pgRecord struct {
 	message    []byte
 	detail     []byte
 	txID       uint64
+	line       uint64 // its number in the session
 	localTx    uint64
 }
 
@@ -66,9 +67,43 @@ func severityAt(b []byte) (severity, int) {
 	if s == noSeverity {
 		return s, 0
 	}
-	for i++; i < len(b) && b[i] == ' '; i++ {
+	i = skipSpace(b, i+1)
+	if s == sevLog || s == sevMessage {
+		i += addition(b[i:])
 	}
 	return s, i
+}
+
+func skipSpace(b []byte, i int) int {
+	for i < len(b) && b[i] == ' ' {
+		i++
+	}
+	return i
+}
+
+// addition is the length of what some settings and servers write between the severity and the message: an SQLSTATE
+// (log_error_verbosity=verbose), or the place in the source in brackets (AlloyDB).
+func addition(b []byte) int {
+	n, digit := 0, false
+	for n < len(b) && n < 5 && (b[n]-'0' <= 9 || b[n] >= 'A' && b[n] <= 'Z') {
+		digit = digit || b[n]-'0' <= 9
+		n++
+	}
+	if n == 5 && digit && len(b) > 6 && b[5] == ':' && b[6] == ' ' {
+		return skipSpace(b, 6)
+	}
+	if len(b) > 0 && b[0] == '[' {
+		end := bytes.IndexByte(b[:min(len(b), 120)], ']')
+		if end < 0 {
+			return 0
+		}
+		file, line, ok := bytes.Cut(b[1:end], []byte{':'})
+		if _, k := number(line); ok && k > 0 && k == len(line) && bytes.IndexByte(file, '.') > 0 &&
+			bytes.IndexByte(file, ' ') < 0 && end+1 < len(b) && b[end+1] == ' ' {
+			return skipSpace(b, end+1)
+		}
+	}
+	return 0
 }
 
 // event makes an event of a message. It returns why it is none, if so. Sources: check_log_statement, exec_*_message and

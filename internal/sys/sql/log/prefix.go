@@ -11,6 +11,7 @@ import (
 type prefix struct {
 	text  string
 	parts []prefixPart
+	steps int // of the line that is matched
 }
 
 // prefixPart is an escape, or a literal text for 0.
@@ -55,52 +56,35 @@ func parsePrefix(text string) (*prefix, error) {
 	return p, nil
 }
 
-// usualPrefixes are tried where none is given: PostgreSQL's own, Debian's, those that pgBadger, RDS, Cloud SQL, Azure
-// and pgreplay want, and what they become in practice. Of two that fit the one with more in it wins.
-var usualPrefixes = []string{
-	"%m [%p] ", "%m [%p] %q%u@%d ", "%t [%p]: ", "%t ", "%m ", "%m [%p]: ", "<%m>", "< %m >", "%t [%p] ", "[%p] ",
-	"%t [%p]: [%l-1] user=%u,db=%d,app=%a,client=%h ", "%t [%p]: user=%u,db=%d,app=%a,client=%h ",
-	"%t [%p]: db=%d,user=%u,app=%a,client=%h ", "%t [%p]: [%l-1] db=%d,user=%u,app=%a,client=%h ",
-	"%m [%p]: [%l-1] user=%u,db=%d,app=%a,client=%h ", "%m [%p]: user=%u,db=%d,app=%a,client=%h ",
-	"%m [%p]: db=%d,user=%u,app=%a,client=%h ", "%m [%p]: [%l-1] db=%d,user=%u,app=%a,client=%h ",
-	"%m [%p] user=%u,db=%d,app=%a,client=%h ", "%m [%p] db=%d,user=%u,app=%a,client=%h ",
-	"%t [%p]: [%l-1] user=%u,db=%d ", "%t [%p]: [%l-1] db=%d,user=%u ", "%t [%p]: user=%u,db=%d ",
-	"%t [%p]: db=%d,user=%u ", "%m [%p]: [%l-1] user=%u,db=%d ", "%m [%p]: [%l-1] db=%d,user=%u ",
-	"%m [%p] user=%u,db=%d ", "%m [%p] db=%d,user=%u ", "%m [%p]: user=%u,db=%d ", "%m [%p]: db=%d,user=%u ",
-	"%t [%p]: [%l-1] %q%u@%d ", "%t [%p-%l] %q%u@%d ", "%m [%p-%l] %q%u@%d ", "%t [%p] %q%u@%d ",
-	"%t [%p]: [%l-1] ", "%m [%p]: [%l-1] ", "[%p]: [%l-1] db=%d,user=%u ", "[%p]: [%l-1] user=%u,db=%d ",
-	"sql_error_code = %e ",
-	"%t:%r:%u@%d:[%p]:", "%m:%r:%u@%d:[%p]:", "%t:%h:%u@%d:[%p]:", "%t:%r:%u@%d:[%p]:%l:%e:%s:%v:%x:%c:%q%a:",
-	"%m:%r:%u@%d:[%p]:%l:%e:%s:%v:%x:%c:%q%a:", "%t-%c-", "%t-%p-%r-%u@%d-", "%t [%p]: [%l-1] %u@%d ",
-	"%m|%u|%d|%c|", "%m|%u|%d|%p|", "%m %u@%d %c ", "%m [%p] [queryid=%Q] %u@%d ", "%m [%p] %u@%d ", "%t [%p] %u@%d ",
-	"user=%u,db=%d,app=%a,client=%h ", "db=%d,user=%u,app=%a,client=%h ", "user=%u,db=%d ", "db=%d,user=%u ",
-	"%m [%p]: [%l-1] user=%u,db=%d,client=%h ", "%t [%p]: [%l-1] user=%u,db=%d,client=%h ",
-	"%m %c %u %d ", "%m [%p] %r %u %d ", "%m [%p] %d %u ", "%t %d %u ", "%t %u %d ", "%m [%c] %u@%d ", "%n [%p] ",
-	"%m %p %u %d %h ", "%m [%c] ", "%m [%p:%l] ", "%p %m %u %d ",
-}
-
 // match reads the prefix and the severity after it. It returns where the message begins.
 func (p *prefix) match(r *Reader, line []byte, rec *pgRecord) (n int, s severity) {
 	*rec = pgRecord{time: NoTime, prec: second}
 	if len(line) == 0 || line[0] == '\t' {
 		return 0, noSeverity
 	}
-	begin := 0
-	for begin < len(line) && line[begin] == ' ' {
-		begin++
+	p.steps = 0
+	if n, s = p.from(r, line, rec, 0, 0); s != noSeverity || line[0] != ' ' {
+		return n, s
 	}
-	return p.from(r, line, rec, 0, begin)
+	// Blanks in front that the prefix does not have, as of what was copied.
+	*rec = pgRecord{time: NoTime, prec: second}
+	return p.from(r, line, rec, 0, len(line)-len(bytes.TrimLeft(line, " ")))
 }
 
 // maxEpoch bounds times that are counted from 1970 on, in seconds: they end in 2242.
 const maxEpoch = 1 << 33
 
-// maxField bounds the length of a name in a prefix.
-const maxField = 200
+const (
+	maxField = 200   // bytes of a name in a prefix
+	maxSteps = 5_000 // that a line is worth
+)
 
 // from reads the parts of the prefix from one on.
 func (p *prefix) from(r *Reader, line []byte, rec *pgRecord, part, at int) (int, severity) {
 	for ; part < len(p.parts); part++ {
+		if p.steps++; p.steps > maxSteps {
+			return 0, noSeverity
+		}
 		x := &p.parts[part]
 		if x.escape == 0 {
 			if !bytes.HasPrefix(line[at:], x.text) {
@@ -197,8 +181,11 @@ func (p *prefix) fixed(r *Reader, b []byte, rec *pgRecord, escape byte) int {
 		return n
 	case 'P', 'l', 'x':
 		x, n := number(b)
-		if escape == 'x' {
+		switch escape {
+		case 'x':
 			rec.txID = x
+		case 'l':
+			rec.line = x
 		}
 		return n
 	case 'Q':
@@ -268,26 +255,4 @@ func (p *prefix) name(rec *pgRecord, escape byte, text []byte) {
 	case 'h':
 		rec.host = text
 	}
-}
-
-// findPrefix finds the usual prefix that most lines of a sample have.
-func findPrefix(r *Reader, sample []byte) (best *prefix, lines int) {
-	most := 0
-	for _, text := range usualPrefixes {
-		p, err := parsePrefix(text)
-		if err != nil {
-			continue
-		}
-		var rec pgRecord
-		n := 0
-		for line := range bytes.Lines(sample) {
-			if _, s := p.match(r, line, &rec); s != noSeverity {
-				n++
-			}
-		}
-		if n > most || n == most && n > 0 && len(p.parts) > len(best.parts) {
-			best, most = p, n
-		}
-	}
-	return best, most
 }

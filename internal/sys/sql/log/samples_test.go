@@ -111,13 +111,13 @@ func TestSamplesOfPgBadger(t *testing.T) {
 		"pg-syslog.1.bz2":  {counted{6, 6, 59871, 6, 0}, PgSyslog, "db=%d,user=%u,app=%a,client=%h ", 11564552},
 		"pg-syslog.2.gz":   {counted{6, 6, 59871, 6, 0}, PgSyslog, "db=%d,user=%u,app=%a,client=%h ", 11564552},
 		"cloudsql.log.gz":  {counted{398, 397, 1, 400, 0}, PgStderr, "[%p]: [%l-1] db=%d,user=%u ", 868588},
-		"queryid.log.gz":   {counted{0, 0, 20, 5, 5}, PgStderr, "%m [%p] [queryid=%Q] %u@%d ", 7727}, // tabs are gone
-		"begin_end.log":    {counted{8, 8, 0, 8, 0}, PgStderr, "%t [%p]: db=%d,user=%u,app=%a,client=%h ", 3834},
-		"stmt_type.log":    {counted{0, 0, 12, 12, 0}, PgStderr, "%m [%p] %q%u@%d ", 1423},
+		"queryid.log.gz":   {counted{0, 0, 20, 5, 5}, PgStderr, "%m [%p] [queryid=%Q] %q%u@%d ", 7727}, // tabs are gone
+		"begin_end.log":    {counted{8, 8, 0, 8, 0}, PgStderr, "%t [%p]: %qdb=%d,user=%u,app=%a,client=%h ", 3834},
+		"stmt_type.log":    {counted{0, 0, 12, 12, 0}, PgStderr, "%m [%p] ", 1423},
 		"pg-timezones.log": {counted{0, 0, 2, 2, 0}, PgStderr, "%t:%h:%u@%d:[%p]:", 217},
 		"anonymize.log":    {counted{0, 0, 5, 3, 0}, PgCSV, "", 5744},
 		"weeknumber.log":   {counted{0, 0, 6, 1, 0}, PgCSV, "", 1920},
-		"logplex.gz":       {counted{0, 0, 4, 4, 0}, PgSyslog, "sql_error_code = %e ", 9813},
+		"logplex.gz":       {counted{0, 0, 4, 4, 0}, PgSyslog, " sql_error_code = %e ", 9813},
 		"light.postgres.log.bz2": {counted{0, 0, 629, 175, 0}, PgStderr,
 			"%t [%p]: [%l-1] user=%u,db=%d,app=%a,client=%h ", 117771},
 		"tempfile_only.log.gz": {counted{0, 0, 65, 7, 0}, PgStderr, "%t [%p]: [%l-1] user=%u,db=%d ", 47505},

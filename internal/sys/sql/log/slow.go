@@ -312,7 +312,7 @@ func (s *slowLog) fill(r *Reader, e *Event, text []byte) {
 	case s.end != NoTime:
 		e.Time, e.Precision = s.end-max(0, f.query), s.prec
 		// In logs of whole seconds SET timestamp tells when what took less began.
-		if f.stamp != NoTime && f.query < second && f.stamp > e.Time && f.stamp-e.Time < second {
+		if s.prec == second && f.stamp != NoTime && f.query < second && f.stamp > e.Time && f.stamp-e.Time < second {
 			e.Time = f.stamp
 		}
 	case f.stamp != NoTime:

@@ -40,6 +40,13 @@ type Summary struct {
 	Notes        []string `json:"notes"`
 }
 
+// Silent tells whether a log of PostgreSQL has messages, and none of a statement or a session: as where they are in
+// another language.
+func (s *Summary) Silent() bool {
+	messages := slices.ContainsFunc(s.Account.Reasons, func(r Reason) bool { return r.Reason == whyMessages })
+	return messages && s.Account.Statements.Total == 0 && s.Sessions.Total == 0
+}
+
 // Span is the time of a log, in RFC 3339; empty where it tells none.
 type Span struct {
 	First     string  `json:"first,omitempty"`
@@ -307,6 +314,10 @@ func (z *summarizer) finish() {
 	}
 	if z.r.textExecutes > 0 {
 		s.Notes = append(s.Notes, fmt.Sprintf("what %d EXECUTE carried out is not in the log", z.r.textExecutes))
+	}
+	if s.Silent() {
+		s.Notes = append(s.Notes, "no line of the log is a statement or a session: the server has to log statements "+
+			"(log_statement), and messages in English (lc_messages)")
 	}
 	if z.r.clock.setBack > 0 {
 		s.Notes = append(s.Notes, fmt.Sprintf("the clock was set back by an hour %d times", z.r.clock.setBack))
