@@ -400,7 +400,7 @@ type pgResult struct {
 type inference struct {
 	r     *Reader
 	heads []head
-	tried map[string]bool
+	tried map[string]bool // whether most heads have it
 	best  []fit
 }
 
@@ -410,13 +410,19 @@ func inferPrefix(r *Reader, sample []byte) (*prefix, error) {
 	if len(x.heads) == 0 {
 		return nil, nil
 	}
+	told := slices.ContainsFunc(x.heads, func(h head) bool { return h.tells })
 	for _, apart := range []string{"", "-", "-."} {
-		if x.search(apart); len(x.best) > 0 && x.best[0].heads*100 >= len(x.heads)*99 {
+		x.search(apart)
+		// Where the log says who its users are, a view in which they can be seen may be another one.
+		if x.fits(len(x.heads)*99/100) && (!told || slices.ContainsFunc(x.best, func(f fit) bool { return f.assigned > 1 })) {
 			break
 		}
 	}
 	return x.choose()
 }
+
+// fits tells whether so many heads have a prefix that was found.
+func (x *inference) fits(heads int) bool { return len(x.best) > 0 && x.best[0].heads >= heads }
 
 // search takes lines of different forms apart and tries what they can have been written with.
 func (x *inference) search(apart string) {
@@ -619,16 +625,20 @@ func textOf(tokens []token, escapes []byte) string {
 			b.WriteString(strings.ReplaceAll(string(t.text), "%", "%%"))
 		}
 	}
-	return b.String()
+	text := b.String()
+	for strings.Contains(text, "%a %a") { // the name of an application may have blanks
+		text = strings.Replace(text, "%a %a", "%a", 1)
+	}
+	return text
 }
 
 // try holds a prefix against all heads, and finds where %q stands in it. It tells whether most heads have it.
 func (x *inference) try(tokens []token, escapes []byte) bool {
 	text := textOf(tokens, escapes)
-	if x.tried[text] || len(x.tried) >= maxTried || len(text) > 0 && !strings.Contains(text, "%") {
-		return false
+	if fits, ok := x.tried[text]; ok || len(x.tried) >= maxTried || len(text) > 0 && !strings.Contains(text, "%") {
+		return fits
 	}
-	x.tried[text] = true
+	x.tried[text] = false
 	f, ok := x.fit(text)
 	if !ok {
 		return false
@@ -645,7 +655,8 @@ func (x *inference) try(tokens []token, escapes []byte) bool {
 		}
 	}
 	x.keep(f)
-	return f.heads*2 > len(x.heads)
+	x.tried[text] = f.heads*2 > len(x.heads)
+	return x.tried[text]
 }
 
 // stops are the places of a prefix at which %q can stand: the latest first, since names look better behind a blank.
@@ -692,6 +703,9 @@ func (x *inference) fit(text string) (fit, bool) {
 // has tells whether a head has a prefix.
 func (x *inference) has(p *prefix, h *head, rec *pgRecord) bool {
 	n, s := p.match(x.r, h.line, rec)
+	if p.stopped && (h.tells || h.severity == sevLog && asked(h.message)) {
+		return false // only sessions say so
+	}
 	return s != noSeverity && n == len(h.line)-len(h.message) && plainName(rec.user, h.user) &&
 		plainName(rec.db, h.database)
 }
@@ -728,7 +742,7 @@ func (x *inference) one(f *fit) bool {
 		}
 		switch named := before.user != "" || before.db != ""; {
 		case !ok:
-		case named && (before.user != now.user || before.db != now.db), r.line > 0 && r.line <= before.line:
+		case named && (before.user != now.user || before.db != now.db), r.line < before.line:
 			changed++
 		default:
 			same++
@@ -820,6 +834,9 @@ func (f *fit) better(g *fit) bool {
 	}
 	if a, b := f.variety(), g.variety(); a != b {
 		return a > b
+	}
+	if f.sessions == 0 || g.sessions == 0 {
+		return f.sessions > g.sessions
 	}
 	return f.sessions < g.sessions
 }

@@ -122,7 +122,7 @@ func Formats() []Format {
 // Options are what a log does not tell of itself. The zero value finds out what it can.
 type Options struct {
 	Format  Format         // empty: found by the first 64 KiB
-	Prefix  string         // PostgreSQL's log_line_prefix; empty: found among the usual ones
+	Prefix  string         // PostgreSQL's log_line_prefix; empty: found by the sample
 	Dialect lex.Dialect    // of a plain file
 	Zone    *time.Location // of times without one; nil is UTC
 	// MaxStatement is the size in bytes above which a statement is lost; 0 is 64 MiB. It bounds the memory.

@@ -11,7 +11,9 @@ import (
 type prefix struct {
 	text  string
 	parts []prefixPart
-	steps int // of the line that is matched
+	// Of the line that was matched:
+	steps   int
+	stopped bool // it ends at %q
 }
 
 // prefixPart is an escape, or a literal text for 0.
@@ -62,7 +64,7 @@ func (p *prefix) match(r *Reader, line []byte, rec *pgRecord) (n int, s severity
 	if len(line) == 0 || line[0] == '\t' {
 		return 0, noSeverity
 	}
-	p.steps = 0
+	p.steps, p.stopped = 0, false
 	if n, s = p.from(r, line, rec, 0, 0); s != noSeverity || line[0] != ' ' {
 		return n, s
 	}
@@ -81,6 +83,7 @@ const (
 
 // from reads the parts of the prefix from one on.
 func (p *prefix) from(r *Reader, line []byte, rec *pgRecord, part, at int) (int, severity) {
+	stopped := false
 	for ; part < len(p.parts); part++ {
 		if p.steps++; p.steps > maxSteps {
 			return 0, noSeverity
@@ -97,6 +100,7 @@ func (p *prefix) from(r *Reader, line []byte, rec *pgRecord, part, at int) (int,
 			if n, s := p.from(r, line, rec, part+1, at); s != noSeverity {
 				return n, s
 			}
+			stopped = true
 			break // what is no session ends here
 		}
 		// Padding.
@@ -139,6 +143,9 @@ func (p *prefix) from(r *Reader, line []byte, rec *pgRecord, part, at int) (int,
 		at++
 	}
 	s, n := severityAt(line[at:])
+	if s != noSeverity {
+		p.stopped = stopped
+	}
 	rec.severity = s
 	return at + n, s
 }
