@@ -9,8 +9,8 @@ import (
 
 // The log_line_prefix of a log is searched for among all that its own lines can have been written with. A line is taken
 // apart into what only one escape writes (times, ids of sessions, addresses), numbers, and names; the names get their
-// meaning by the labels before them (user=), by an @ between two, or by what the log itself says: connection authorized:
-// user=... database=... A prefix is taken if all heads of the sample have it. Two that have equally many, and disagree on
+// meaning by the labels before them (user=), by an @ between two, or by what the log itself says (connection
+// authorized: user=... database=...). A prefix is taken if most heads of the sample have it. Two that have equally many, and disagree on
 // a user, a database or a session, are an error: never a guess.
 
 // The bounds of the search.
@@ -414,7 +414,8 @@ func inferPrefix(r *Reader, sample []byte) (*prefix, error) {
 	for _, apart := range []string{"", "-", "-."} {
 		x.search(apart)
 		// Where the log says who its users are, a view in which they can be seen may be another one.
-		if x.fits(len(x.heads)*99/100) && (!told || slices.ContainsFunc(x.best, func(f fit) bool { return f.assigned > 1 })) {
+		names := func(f fit) bool { return f.assigned > 1 }
+		if x.fits(len(x.heads)*99/100) && (!told || slices.ContainsFunc(x.best, names)) {
 			break
 		}
 	}
@@ -782,8 +783,8 @@ func (x *inference) choose() (*prefix, error) {
 	for i := range x.best {
 		f := &x.best[i]
 		if what := f.differs(best); what != "" && f.assigned == best.assigned {
-			return nil, fmt.Errorf("the lines fit the log_line_prefix '%s' as well as '%s', and differ in %s: give the one "+
-				"that SHOW log_line_prefix tells (--prefix, or prefix=)", best.text, f.text, what)
+			return nil, fmt.Errorf("the lines fit the log_line_prefix '%s' as well as '%s', and differ in %s: give the "+
+				"one that SHOW log_line_prefix tells (--prefix, or prefix=)", best.text, f.text, what)
 		}
 	}
 	return x.optional(best)
