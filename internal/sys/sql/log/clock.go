@@ -283,8 +283,15 @@ func zoneOf(b []byte) (offset int64, length int, known bool) {
 		}
 		length, m := n+3, 0
 		if len(b) >= n+6 && b[n+3] == ':' {
-			if m, ok = digits(b[n+4 : n+6]); ok {
+			// Behind a blank it is the name of a zone, and what follows it may be another part of a prefix.
+			after := byte(' ')
+			if len(b) > n+6 {
+				after = b[n+6]
+			}
+			if m, ok = digits(b[n+4 : n+6]); ok && (n == 0 || after <= ' ') {
 				length = n + 6
+			} else {
+				m = 0
 			}
 		} else if len(b) >= n+5 {
 			if m, ok = digits(b[n+3 : n+5]); ok {
