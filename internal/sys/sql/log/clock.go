@@ -130,8 +130,8 @@ func (c *clock) date(b []byte) (us int64, length int) {
 	return c.base, length
 }
 
-// local is the time of a clock on a wall, with the name of its zone, if the log has one. Where an hour comes twice, it is
-// the one that the name says, and without a name the second one if the log was past the first.
+// local is the time of a clock on a wall, with the name of its zone, if the log has one. Where an hour comes twice, it
+// is the one that the name says, and without a name the second one if the log was past the first.
 func (c *clock) local(us int64, name string) int64 {
 	utc := c.zone == nil || c.zone == time.UTC
 	if !utc {

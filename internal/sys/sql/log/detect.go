@@ -48,8 +48,8 @@ func (r *Reader) detect() error {
 		found = r.guess(sample)
 	}
 	if found == "" {
-		return fmt.Errorf("the log's format is not recognised: %s; name it, or give PostgreSQL's log_line_prefix, whose "+
-			"messages must be in English (lc_messages)", ledger.Unrecognised(sample))
+		return fmt.Errorf("the log's format is not recognised: %s; name it, or give PostgreSQL's log_line_prefix, "+
+			"whose messages must be in English (lc_messages)", ledger.Unrecognised(sample))
 	}
 	return r.use(found, sample)
 }
@@ -105,8 +105,8 @@ func (r *Reader) linePrefix(f Format, sample []byte) (*prefix, error) {
 	case f == PgSyslog:
 		return parsePrefix("")
 	}
-	return nil, fmt.Errorf("no prefix fits its lines: %s; give the log_line_prefix that SHOW tells, and see that messages "+
-		"are in English (lc_messages)", ledger.Unrecognised(sample))
+	return nil, fmt.Errorf("no prefix fits its lines: %s; give the log_line_prefix that SHOW tells, and see that "+
+		"messages are in English (lc_messages)", ledger.Unrecognised(sample))
 }
 
 // syslogTexts are the lines of a syslog without what syslog adds.

@@ -15,7 +15,8 @@ var prefixesOfOthers = []string{
 	"%m [%p][%v] : [%l-1] %q[app=%a] ", "%t [%p]: [%l-1] user=%u,db=%d - PG-%e ",
 	"%t [%p]: [%l-1] [trx_id=%x] user=%u,db=%d ", "[%p]: [%l-1] db=%d,user=%u ", "%m %r %u %a [%c] [%p] ",
 	"pid=%p,user=%u,db=%d,app=%a,client=%h ", "user=%u,db=%d,app=%a,client=%h ", "%p-%s-%c-%l-%h-%u-%d-%m ",
-	"%m [%p][%b][%v][%x] %q[user=%u,db=%d,app=%a] ", " sql_error_code = %e ", "%t-%c-", "%m [%p]: [%l-1] db=%d,user=%u ",
+	"%m [%p][%b][%v][%x] %q[user=%u,db=%d,app=%a] ", " sql_error_code = %e ", "%t-%c-",
+	"%m [%p]: [%l-1] db=%d,user=%u ",
 	` sql_error_code = %e time_ms = "%m" pid="%p" proc_start_time="%s" session_id="%c" vtid="%v" tid="%x" ` +
 		`log_line="%l" %qdatabase="%d" connection_source="%r" user="%u" application_name="%a" `,
 	"%m [%p] %q%u@%d/%a ", "%t [%p-%l] %q%u@%d [%a] ", "user=%u,db=%d,time=%t ", "%m|%u|%d|%c|", "%n [%p] %q%u@%d ",
@@ -194,7 +195,8 @@ func TestAdditions(t *testing.T) {
 			"2026-07-23 12:06:33.732 UTC [44] LOCATION:  exec_simple_query, postgres.c:975\n" +
 			"2026-07-23 12:06:35.024 UTC [44] LOG:  " + c.between + "execute a: SELECT $1\n" +
 			"2026-07-23 12:06:35.024 UTC [44] DETAIL:  parameters: $1 = '5'\n"
-		if _, got := readAll(t, log, Options{}); got != "1 Query begun \"SELECT 1\"\n1 Execute \"SELECT $1\" name=a \"5\"\n" {
+		want := "1 Query begun \"SELECT 1\"\n1 Execute \"SELECT $1\" name=a \"5\"\n"
+		if _, got := readAll(t, log, Options{}); got != want {
 			t.Errorf("%s: %s", c.name, got)
 		}
 	}

@@ -15,7 +15,8 @@ func TestNotReplayedWrongly(t *testing.T) {
 	pg := func(message string) string { return "2026-09-27 06:57:00.400 UTC [7] anna@shop " + message + "\n" }
 	slow := func(fact, text string) string {
 		return "# Time: 2026-01-15T10:23:46.123456Z\n# User@Host: app[app] @ web-1 [192.0.2.21]  Id:    17\n" +
-			"# Query_time: 0.142311  Lock_time: 0.000044  Rows_sent: 1\n" + fact + "SET timestamp=1768472626;\n" + text + ";\n"
+			"# Query_time: 0.142311  Lock_time: 0.000044  Rows_sent: 1\n" + fact +
+			"SET timestamp=1768472626;\n" + text + ";\n"
 	}
 	general := func(text string) string { return "2026-08-15T14:03:50.259438Z\t    9 Query\t" + text + "\n" }
 	zeros := strings.Repeat("\x00", 4096)
@@ -28,18 +29,24 @@ func TestNotReplayedWrongly(t *testing.T) {
 		n         int64
 	}{
 		{"no values", pg("LOG:  execute s1: SELECT c FROM t WHERE id=$1"), Options{}, 1, Skipped, whyNoValues, 1},
-		{"not all values", pg("LOG:  execute s1: SELECT $1, $2") + pg("DETAIL:  parameters: $1 = '1'"), Options{}, 1, Skipped,
+		{"not all values", pg("LOG:  execute s1: SELECT $1, $2") + pg("DETAIL:  parameters: $1 = '1'"),
+			Options{}, 1, Skipped,
 			whyNoValues, 1},
-		{"all values", pg("LOG:  execute s1: SELECT $2, $1") + pg("DETAIL:  parameters: $1 = '1', $2 = NULL"), Options{}, 1,
+		{"all values", pg("LOG:  execute s1: SELECT $2, $1") + pg("DETAIL:  parameters: $1 = '1', $2 = NULL"),
+			Options{}, 1,
 			Skipped, whyNoValues, 0},
 		{"no parameters", pg("LOG:  execute s1: SELECT '$1', $x$ $1 $x$"), Options{}, 1, Skipped, whyNoValues, 0},
-		{"a value that was cut", pg("LOG:  execute s1: SELECT $1") + pg("DETAIL:  parameters: $1 = 'abc...'"), Options{}, 1,
+		{"a value that was cut", pg("LOG:  execute s1: SELECT $1") + pg("DETAIL:  parameters: $1 = 'abc...'"),
+			Options{}, 1,
 			Skipped, whyCutValue, 1},
 		{"MySQL's, without its values", "# Time: 2026-01-15T10:23:46.123456Z\n# User@Host: a[a] @ b []  Id:    17\n" +
-			"# Query_time: 0.1  Lock_time: 0.0\nSET timestamp=1768472626;\nSELECT ?;\n", Options{}, 1, Skipped, whyNoValues, 1},
-		{"client_encoding", pg("LOG:  statement: SET client_encoding TO 'LATIN9'"), Options{}, 1, Skipped, whyEncoding, 1},
+			"# Query_time: 0.1  Lock_time: 0.0\nSET timestamp=1768472626;\nSELECT ?;\n",
+			Options{}, 1, Skipped, whyNoValues, 1},
+		{"client_encoding", pg("LOG:  statement: SET client_encoding TO 'LATIN9'"),
+			Options{}, 1, Skipped, whyEncoding, 1},
 		{"SET NAMES", pg("LOG:  statement: /* x */ set session names 'LATIN9'"), Options{}, 1, Skipped, whyEncoding, 1},
-		{"within others", pg("LOG:  statement: SELECT 1; SET LOCAL \"client_encoding\" = 'LATIN9'"), Options{}, 1, Skipped,
+		{"within others", pg("LOG:  statement: SELECT 1; SET LOCAL \"client_encoding\" = 'LATIN9'"),
+			Options{}, 1, Skipped,
 			whyEncoding, 1},
 		{"another setting", pg("LOG:  statement: SET search_path = names, client_encoding"), Options{}, 1, Skipped,
 			whyEncoding, 0},
@@ -47,12 +54,16 @@ func TestNotReplayedWrongly(t *testing.T) {
 			whyEncoding, 0},
 		{"a routine's", slow("# Stored_routine: shop.count\n", "SELECT 1"), Options{}, 1, Skipped, whyStored, 1},
 		{"a client's", slow("", "SELECT 1"), Options{}, 1, Skipped, whyStored, 0},
-		{"zeros between lines", general("SELECT 1") + zeros + general("SELECT 2"), Options{}, 2, Ambiguous, whyZeros, 1},
-		{"zeros in a line", strings.TrimSuffix(general("SELECT 1 FR"), "\n") + zeros + general("SELECT 2"), Options{}, 2,
+		{"zeros between lines", general("SELECT 1") + zeros + general("SELECT 2"),
+			Options{}, 2, Ambiguous, whyZeros, 1},
+		{"zeros in a line", strings.TrimSuffix(general("SELECT 1 FR"), "\n") + zeros + general("SELECT 2"),
+			Options{}, 2,
 			Ambiguous, whyZeros, 1},
 		{"zeros in front", zeros + general("SELECT 1") + general("SELECT 2"), Options{}, 2, Lost, whyZeros, 0},
-		{"zeros in a slow log", slow("", "SELECT 1") + zeros + slow("", "SELECT 2"), Options{}, 2, Ambiguous, whyZeros, 1},
-		{"zeros in PostgreSQL's", pg("LOG:  statement: SELECT 1") + zeros + pg("LOG:  statement: SELECT 2"), Options{}, 2,
+		{"zeros in a slow log", slow("", "SELECT 1") + zeros + slow("", "SELECT 2"),
+			Options{}, 2, Ambiguous, whyZeros, 1},
+		{"zeros in PostgreSQL's", pg("LOG:  statement: SELECT 1") + zeros + pg("LOG:  statement: SELECT 2"),
+			Options{}, 2,
 			Ambiguous, whyUnplaced, 1},
 		{"zeros that are data", general("SELECT '\x00\x00\x00\x00\x00'"), Options{}, 1, Ambiguous, whyZeros, 0},
 	} {

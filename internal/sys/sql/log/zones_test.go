@@ -29,8 +29,8 @@ var writers = []struct {
 			`2026-01-01 00:00:00 UTC,3/2,0,LOG,00000,"statement: SELECT 1",,,,,,,,,"psql","client backend",,0` + "\n"
 	}, time.Millisecond},
 	{"jsonlog", true, func(at time.Time) string {
-		return `{"timestamp":"` + at.Format("2006-01-02 15:04:05.000 MST") + `","user":"anna","dbname":"shop","pid":7,` +
-			`"session_id":"69c7a1f0.7","error_severity":"LOG","message":"statement: SELECT 1"}` + "\n"
+		return `{"timestamp":"` + at.Format("2006-01-02 15:04:05.000 MST") + `","user":"anna","dbname":"shop",` +
+			`"pid":7,"session_id":"69c7a1f0.7","error_severity":"LOG","message":"statement: SELECT 1"}` + "\n"
 	}, time.Millisecond},
 	{"syslog", true, func(at time.Time) string {
 		return at.Format("2006-01-02T15:04:05.000000-07:00") + " h postgres[7]: [1-1] db=shop,user=anna LOG:  " +
@@ -50,8 +50,8 @@ var writers = []struct {
 		return at.Format("060102 15:04:05") + "\t     7 Query\tSELECT 1\n"
 	}, time.Second},
 	{"slow log", true, func(at time.Time) string {
-		return "# Time: " + at.Format("2006-01-02T15:04:05.000000-07:00") + "\n# User@Host: a[a] @ localhost []  Id: 7\n" +
-			"# Query_time: 0.000000  Lock_time: 0.000000 Rows_sent: 1  Rows_examined: 1\n" +
+		return "# Time: " + at.Format("2006-01-02T15:04:05.000000-07:00") + "\n# User@Host: a[a] @ localhost []" +
+			"  Id: 7\n# Query_time: 0.000000  Lock_time: 0.000000 Rows_sent: 1  Rows_examined: 1\n" +
 			fmt.Sprintf("SET timestamp=%d;\nSELECT 1;\n", at.Unix())
 	}, time.Microsecond},
 	{"slow log of MariaDB", true, func(at time.Time) string { // SET timestamp is in UTC
@@ -175,8 +175,9 @@ func TestZoneNotes(t *testing.T) {
 // The slow log of MariaDB: # Time is that of the wall, SET timestamp is UTC, whichever comes first.
 func TestSlowLogOfALocalClock(t *testing.T) {
 	facts := func(id int) string {
-		return "# User@Host: shop[shop] @ localhost [192.0.2.1]\n" + fmt.Sprintf("# Thread_id: %d  Schema:   QC_hit: No\n",
-			id) + "# Query_time: 1000.000652  Lock_time: 0.000000  Rows_sent: 1  Rows_examined: 0\n"
+		return "# User@Host: shop[shop] @ localhost [192.0.2.1]\n" +
+			fmt.Sprintf("# Thread_id: %d  Schema:   QC_hit: No\n", id) +
+			"# Query_time: 1000.000652  Lock_time: 0.000000  Rows_sent: 1  Rows_examined: 0\n"
 	}
 	quick := strings.ReplaceAll(facts(5), "1000.", "0.")
 	for _, c := range []struct{ name, log, want string }{
@@ -186,8 +187,10 @@ func TestSlowLogOfALocalClock(t *testing.T) {
 			"SET timestamp=1781359477;\nselect 3;\n", "2026-06-13T14:04:37Z 2026-06-13T14:04:37Z"},
 		{"a long one", "# Time: 260613 11:21:17\n" + facts(5) + "SET timestamp=1781359477;\nselect 2;\n",
 			"2026-06-13T14:04:36.999348Z"},
-		{"half hours", "# Time: 260613 19:34:37\n" + quick + "SET timestamp=1781359477;\nselect 2;\n", "2026-06-13T14:04:37Z"},
-		{"a timestamp of the session's own", "# Time: 260613 11:04:37\n" + quick + "SET timestamp=1781359477;\nselect 2;\n" +
+		{"half hours", "# Time: 260613 19:34:37\n" + quick + "SET timestamp=1781359477;\nselect 2;\n",
+			"2026-06-13T14:04:37Z"},
+		{"a timestamp of the session's own", "# Time: 260613 11:04:37\n" + quick +
+			"SET timestamp=1781359477;\nselect 2;\n" +
 			"# Time: 260613 11:04:38\n" + quick + "SET timestamp=1;\nselect 2;\n",
 			"2026-06-13T14:04:37Z 2026-06-13T14:04:37.999348Z"},
 	} {

@@ -28,13 +28,20 @@ func TestPrefixesOfARealServer(t *testing.T) {
 	ask("CREATE DATABASE shop")
 	ask("CREATE DATABASE \"stock-2\"")
 	ask("SET log_statement = none")
-	ended := 1 // sessions: the one that made the roles
+	ended := 0 // sessions
+	await(t, "the log", func() bool {
+		all, err := os.ReadFile(s.file("data/log/all.log"))
+		ended = bytes.Count(all, []byte("disconnection: "))
+		return err == nil && bytes.Contains(all, []byte("SET log_statement")) &&
+			bytes.Count(all, []byte("connection authorized: ")) == ended+1
+	})
 	who := [][2]string{{"trust", "shop"}, {"tare", "shop"}, {"trust", "stock-2"}}
 	for i, prefix := range []string{"%m [%p] ", "%m [%p] %q%u@%d ", "%m [%p] %q[user=%u,db=%d,app=%a] ",
 		"%t:%r:%u@%d:[%p]:", "%t [%p]: [%l-1] user=%u,db=%d,app=%a,client=%h ", "%h %m [%p] %q%u@%d ",
 		"%t [%p-%l] %q%u@%d [%a] ", "%m [%p] %q%u@%d/%a ", "%m %r %u %a [%c] [%p] ", "%p-%s-%c-%l-%h-%u-%d-%m ",
 		"%t [%p]: [%l-1] user=%u,db=%d - PG-%e ", "user=%u,db=%d,time=%t,pid=%p "} {
-		for k, zone := range []string{"UTC", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "Europe/Berlin"} {
+		for k, zone := range []string{"UTC", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe",
+			"Europe/Berlin"} {
 			if (i+k)%2 == 1 {
 				continue // each prefix with some zones, each zone with some prefixes
 			}
