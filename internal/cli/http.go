@@ -31,6 +31,7 @@ func (cmd *httpCommand) command() *cobra.Command {
 type httpInspect struct {
 	inspecting
 	logFormat, fields string
+	hosts             string
 	policy            httplog.Policy
 	following         following
 }
@@ -59,6 +60,8 @@ The exit code is 1 when a log cannot be read to its end; what was read is shown.
 	o.following.flags(f)
 	f.StringVar(&o.logFormat, "log-format", "", "format of the log: combined, json or har [found]")
 	f.StringVar(&o.fields, "fields", "", "names of the fields in JSON, such as method=verb,target=req.path,time=at")
+	f.StringVar(&o.hosts, "hosts", "",
+		"only requests for these hosts, NAME+NAME, or all [all; of a HAR file the first]")
 	f.BoolVar(&o.policy.Writes, "writes", false, "as if requests that may change something were replayed as well")
 	return c
 }
@@ -87,7 +90,10 @@ func (cmd *httpCommand) inspect(ctx context.Context, args []string, in *httpInsp
 	if in.number >= 0 {
 		return cmd.request(r, in.number)
 	}
-	s, failed := httplog.Summarize(r, in.policy)
+	s, failed := httplog.Summarize(r, in.policy.For(r, in.hosts))
+	if failed == nil && s.TooManyMessages(r) {
+		failed = errors.New("more than a tenth of the lines are no requests that can be read; the notes have the first")
+	}
 	s.Logs = args
 	if in.top > 0 && len(s.Fingerprints) > in.top && in.format == "json" {
 		s.Fingerprints = s.Fingerprints[:in.top]

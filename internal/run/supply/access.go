@@ -65,6 +65,7 @@ func writeAccessTrace(ctx context.Context, value string, p workload.Params, dst 
 		return nil, nil, err
 	}
 	defer r.Close()
+	c.policy = c.policy.For(r, p["hosts"])
 	var q httplog.Request
 	for {
 		err := r.Next(&q)

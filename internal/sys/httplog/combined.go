@@ -3,6 +3,7 @@ package httplog
 import (
 	"bytes"
 	"net/netip"
+	"strings"
 	"time"
 
 	"tare/internal/sys/ledger"
@@ -10,7 +11,7 @@ import (
 
 // combined reads the common and the combined format:
 //
-//	[vhost:port] client ident user [02/Jan/2006:15:04:05 -0700] "request" status bytes ["referer" "agent" [anything]]
+//	[host[:port]] client ident user [02/Jan/2006:15:04:05 -0700] "request" status bytes ["referer" "agent" [more]]
 //
 // Apache and nginx write a quote within quotes as \" or \x22, and what is not printable as \xHH.
 type combined struct {
@@ -66,7 +67,15 @@ func (c *combined) parse(line []byte, q *Request) bool {
 			return false
 		}
 	}
-	// What else there is depends on the server's configuration: the combined format has two more.
+	// What else there is depends on the server's configuration: the combined format has two texts more, and numbers
+	// may stand before them, such as the bytes with the headers.
+	for range 8 {
+		next, after := word(rest)
+		if len(next) == 0 || next[0] == '"' {
+			break
+		}
+		rest = after
+	}
 	if c.referer, rest, ok = quoted(c.referer[:0], rest); ok {
 		q.Referer = named(c.referer)
 		if c.agent, _, ok = quoted(c.agent[:0], rest); ok {
@@ -77,27 +86,88 @@ func (c *combined) parse(line []byte, q *Request) bool {
 	return true
 }
 
-// who reads what stands before the time.
+// who reads what stands before the time: the client, its identity and its user, whose name may have blanks. Before them
+// may be a virtual host, or what a syslog or a container's engine puts before each line. The client is the last address
+// that has two words behind it; names of clients, which few servers look up, go by their place.
 func (c *combined) who(head []byte, q *Request) bool {
-	first, rest := word(head)
-	second, after := word(rest)
-	if len(second) == 0 {
+	var words [24][]byte
+	n := 0
+	for rest := head; n < len(words); n++ {
+		if words[n], rest = word(rest); len(words[n]) == 0 {
+			break
+		}
+	}
+	if n < 2 {
 		return false
 	}
-	if third, _ := word(after); len(third) > 0 && string(second) != "-" {
-		if i := bytes.LastIndexByte(first, ':'); i > 0 {
-			_, err := netip.ParseAddr(string(first))
-			if _, ok := number(first[i+1:]); ok && err != nil { // a virtual host with its port
-				q.Host = hostOf(first[:i], first[i+1:])
-				first, rest = second, after
-				_, after = word(rest)
+	at := 0
+	if n > 3 {
+		at = n - 3
+		for at > 0 && !isAddress(words[at]) {
+			at--
+		}
+		if at == 0 && !isAddress(words[0]) {
+			if at = n - 3; string(words[1]) == "-" {
+				at = 0 // a user's name with blanks
 			}
 		}
 	}
-	q.Client = named(first)
+	client, last := words[at], words[at]
+	for at > 0 && bytes.HasSuffix(words[at-1], []byte(",")) && isAddress(words[at-1]) { // the way through proxies
+		at--
+		client = words[at]
+	}
+	// A machine's name may stand there as well, but not first, or behind the mark of a prefix.
+	if at > 0 && (at == 1 || bytes.HasSuffix(words[at-2], []byte(":")) || string(words[at-2]) == "|") {
+		q.Host = virtualHost(words[at-1])
+	}
+	q.Client = addressOf(string(bytes.TrimSuffix(client, []byte(","))))
+	_, after := word(head[cap(head)-cap(last)+len(last):])
 	c.user = unescape(c.user[:0], bytes.TrimSpace(after))
 	q.User = named(c.user)
-	return len(first) > 0
+	return true
+}
+
+// isAddress tells whether a word is an address, with or without a port.
+func isAddress(b []byte) bool {
+	b = bytes.TrimSuffix(b, []byte(","))
+	if bytes.IndexByte(b, '.') < 0 && bytes.IndexByte(b, ':') < 0 {
+		return false
+	}
+	text := string(b)
+	if _, err := netip.ParseAddr(strings.Trim(text, "[]")); err == nil {
+		return true
+	}
+	_, err := netip.ParseAddrPort(text)
+	return err == nil
+}
+
+// virtualHost is a word that may be one: a name with a dot or a port, or localhost, or an address.
+func virtualHost(b []byte) []byte {
+	name, port := b, []byte(nil)
+	if i := bytes.LastIndexByte(b, ':'); i > 0 && !isAddress(b) {
+		if _, ok := number(b[i+1:]); !ok {
+			return nil
+		}
+		name, port = b[:i], b[i+1:]
+	}
+	if isAddress(b) {
+		return b
+	}
+	letters := 0
+	for _, c := range name {
+		switch {
+		case c|0x20 >= 'a' && c|0x20 <= 'z':
+			letters++
+		case c >= '0' && c <= '9', c == '.', c == '-', c == '_', c >= 0x80, c == '*':
+		default:
+			return nil
+		}
+	}
+	if letters == 0 || port == nil && bytes.IndexByte(name, '.') < 0 && string(name) != "localhost" {
+		return nil
+	}
+	return hostOf(name, port)
 }
 
 // hostOf is a host as a request names it: the usual port is left out.
@@ -214,7 +284,9 @@ func (c *clock) parse(b []byte) (int64, bool) {
 		if err != nil {
 			return 0, false
 		}
-		c.text, c.at = string(b), t.UnixMicro()
+		if c.text, c.at = string(b), t.UnixMicro(); t.Year() < 1970 {
+			c.at = NoTime // no server has seen it
+		}
 	}
 	return c.at, true
 }

@@ -2,6 +2,7 @@ package httplog
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"net/url"
 	"strings"
@@ -128,6 +129,8 @@ type harEntry struct {
 	Started    string  `json:"startedDateTime"`
 	Time       float64 `json:"time"` // ms
 	Connection string  `json:"connection"`
+	FromCache  string  `json:"_fromCache"` // Chrome's: memory, disk
+	FetchType  string  `json:"_fetchType"` // Safari's: Memory Cache, Disk Cache, Network Load
 	Request    struct {
 		Method  string    `json:"method"`
 		URL     string    `json:"url"`
@@ -135,11 +138,13 @@ type harEntry struct {
 		Post    *struct {
 			Type   string    `json:"mimeType"`
 			Text   *string   `json:"text"`
+			Code   string    `json:"encoding"` // base64, or empty
+			Own    string    `json:"_encoding"`
 			Params []harPair `json:"params"`
 		} `json:"postData"`
 	} `json:"request"`
 	Response struct {
-		Status  int   `json:"status"`
+		Status  *int  `json:"status"`
 		Size    int64 `json:"bodySize"`
 		Content struct {
 			Size int64 `json:"size"`
@@ -160,7 +165,9 @@ func (h *har) fill(q *Request) bool {
 		return false
 	}
 	q.Time, q.Precision = instant(e.Started, time.UTC)
-	q.Status = max(0, min(e.Response.Status, 999))
+	if e.Response.Status != nil {
+		q.Status = max(0, min(*e.Response.Status, 999))
+	}
 	if q.Bytes = e.Response.Content.Size; e.Response.Size > 0 {
 		q.Bytes = e.Response.Size
 	}
@@ -171,10 +178,19 @@ func (h *har) fill(q *Request) bool {
 		q.Client = []byte("connection " + e.Connection)
 	}
 	u, err := url.Parse(e.Request.URL)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		q.Bad = whyGarbage
+	switch {
+	case err == nil && (u.Scheme == "ws" || u.Scheme == "wss"):
+		q.Bad = whySocket
 		return true
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		q.Bad = whyNoServer
+		return true
+	case e.FromCache != "" || strings.Contains(e.FetchType, "Cache"):
+		q.Bad = whyFromCache
+	case q.Status == 0 && e.Response.Status != nil:
+		q.Bad = whyUnsent
 	}
+	unsent := q.Bad
 	q.Host = hostOf([]byte(u.Hostname()), []byte(u.Port()))
 	if strings.Contains(u.Hostname(), ":") {
 		q.Host = []byte(u.Host)
@@ -185,7 +201,9 @@ func (h *har) fill(q *Request) bool {
 		return true
 	}
 	h.target = append(h.target[:0], u.RequestURI()...)
-	q.aim(h.target)
+	if q.aim(h.target); unsent != "" {
+		q.Bad = unsent
+	}
 	for _, p := range e.Request.Headers {
 		switch name := strings.ToLower(p.Name); {
 		case name == "user-agent":
@@ -198,6 +216,10 @@ func (h *har) fill(q *Request) bool {
 	}
 	if p := e.Request.Post; p != nil {
 		q.Body, q.HasBody = body(p.Type, p.Text, p.Params)
+		if q.HasBody && (p.Code == "base64" || p.Own == "base64") {
+			raw, err := base64.StdEncoding.DecodeString(string(q.Body))
+			q.Body, q.HasBody = raw, err == nil
+		}
 	} else {
 		q.HasBody = true // there was none
 	}

@@ -12,6 +12,7 @@ package httplog
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -51,6 +52,8 @@ type Request struct {
 	Ambiguous string
 	// Length is how many bytes the record has in the log.
 	Length int64
+
+	other bool // it is for another host than the first, and only that counts
 }
 
 // Format is how a log is written.
@@ -84,6 +87,9 @@ const (
 	sample   = 64 << 10
 )
 
+// utf8Mark is what programs for Windows put before a text in UTF-8.
+const utf8Mark = "\ufeff"
+
 // Account says what became of every byte of a log and of every request in it.
 type Account struct {
 	Bytes    ledger.Parts `json:"bytes"`
@@ -113,21 +119,33 @@ const (
 	whyGarbage   = "what the client sent was no HTTP request"
 	whyElsewhere = "it asks for another server, as of a proxy"
 	whyTarget    = "the log does not have the target as it was sent"
+	whyNoMethod  = "the log does not have the method"
+	whyPiece     = "a piece of a line, which is read with its last one"
+	whyMark      = "the mark of the order of bytes"
+	whyFromCache = "it came from the browser's cache and was not sent"
+	whyUnsent    = "it was not sent, or had no answer: blocked or aborted"
+	whySocket    = "WebSocket"
+	whyNoServer  = "it asks no server: data, blob or the like"
+	whyOthers    = "it asks for another host"
 )
 
 // Reader hands out the requests of a log. It is not safe for concurrent use.
 type Reader struct {
-	o        Options
-	format   Format
-	open     []func() (io.ReadCloser, error)
-	part     io.Closer // that is being read
-	in       *bufio.Reader
-	line     []byte
-	account  ledger.Ledger
-	event    *Request // that Next handed out last and nobody has accounted for
-	reads    reads
-	sessions sessions
-	notes    []string
+	o         Options
+	format    Format
+	open      []func() (io.ReadCloser, error)
+	part      io.Closer // that is being read
+	in        *bufio.Reader
+	line      []byte
+	account   ledger.Ledger
+	event     *Request // that Next handed out last and nobody has accounted for
+	reads     reads
+	sessions  sessions
+	notes     []string
+	onlyFirst bool   // requests for other hosts than the first are told apart
+	host      string // of the first request
+	messages  int64  // lines of JSON that are no requests
+	sample    string // the beginning of the first of them
 }
 
 // reads is a format. It fills in one request, which is false if what was read is none; then it is accounted for.
@@ -153,12 +171,19 @@ func Open(o Options, parts ...func() (io.ReadCloser, error)) (r *Reader, err err
 	if o.Format != "" {
 		look = 1 // a log that is followed may have no more
 	}
+	if mark, _ := r.in.Peek(len(utf8Mark)); string(mark) == utf8Mark {
+		_, _ = r.in.Discard(len(mark))
+		r.account.Add(ledger.Skipped, whyMark, 0, int64(len(mark)))
+	}
 	head, err := r.in.Peek(look)
 	if len(head) == 0 && err != nil {
 		if err == io.EOF {
 			err = errors.New("the log is empty")
 		}
 		return nil, errors.Join(err, r.Close())
+	}
+	if what := ledger.Foreign(head); what != "" {
+		return nil, errors.Join(fmt.Errorf("it is %s", what), r.Close())
 	}
 	if r.format = o.Format; r.format == "" {
 		r.format = detect(head)
@@ -215,7 +240,7 @@ func detect(head []byte) Format {
 		if c.parse(line, &q) {
 			return Combined
 		}
-		if len(line) > 1 && line[0] == '{' && line[len(line)-1] == '}' {
+		if i := bytes.IndexByte(line, '{'); i >= 0 && line[len(line)-1] == '}' && json.Valid(line[i:]) {
 			return JSON
 		}
 	}
@@ -236,6 +261,16 @@ func (r *Reader) note(text string) {
 	}
 	r.notes = append(r.notes, text)
 }
+
+// message counts a line that is no request but something that the server says.
+func (r *Reader) message(line []byte) {
+	if r.messages++; r.sample == "" {
+		r.sample = strings.ToValidUTF8(string(line[:min(len(line), 200)]), "\ufffd")
+	}
+}
+
+// Messages is how many lines are no requests but messages of the server, and how the first of them begins.
+func (r *Reader) Messages() (n int64, first string) { return r.messages, r.sample }
 
 // next opens the next part.
 func (r *Reader) next() error {
@@ -292,6 +327,12 @@ func (r *Reader) Next(q *Request) error {
 		}
 		if ok {
 			r.sessions.of(q)
+			if r.onlyFirst && q.Bad == "" && len(q.Host) > 0 {
+				if r.host == "" {
+					r.host = string(q.Host)
+				}
+				q.other = r.host != string(q.Host)
+			}
 			r.event = q
 			return nil
 		}

@@ -122,6 +122,73 @@ func TestCombined(t *testing.T) {
 	}
 }
 
+// TestClients: who asked, and which host, whatever stands before.
+func TestClients(t *testing.T) {
+	const rest = ` [23/Nov/2026:10:00:00 +0000] "GET /a HTTP/1.1" 200 612`
+	for head, want := range map[string]string{
+		`192.0.2.1 - -`:                                              "192.0.2.1",
+		`192.0.2.1 - John Smith`:                                     "192.0.2.1 user John Smith",
+		`192.0.2.1 - me`:                                             "192.0.2.1 user me",
+		`2001:db8::1 - -`:                                            "2001:db8::1",
+		`192.0.2.1:4711 - -`:                                         "192.0.2.1",
+		`client.example - -`:                                         "client.example",
+		`unix: - -`:                                                  "unix:",
+		`shop.example 192.0.2.1 - -`:                                 "192.0.2.1 host shop.example",
+		`shop.example:443 192.0.2.1 - -`:                             "192.0.2.1 host shop.example",
+		`shop.example:8443 ::1 - -`:                                  "::1 host shop.example:8443",
+		`shop:8080 192.0.2.1 - -`:                                    "192.0.2.1 host shop:8080",
+		`localhost 192.0.2.1 - Ann Lee`:                              "192.0.2.1 host localhost user Ann Lee",
+		`192.0.2.9 192.0.2.1 - -`:                                    "192.0.2.1 host 192.0.2.9",
+		`shop.example client.example - -`:                            "client.example host shop.example",
+		`shop.example:80 client.example - -`:                         "client.example host shop.example",
+		`client.example - Ann Lee`:                                   "client.example user Ann Lee",
+		`12 192.0.2.1 - -`:                                           "192.0.2.1",
+		`0.031 200 192.0.2.1 - -`:                                    "192.0.2.1",
+		`Nov 23 10:00:00 web1 nginx: 192.0.2.1 - -`:                  "192.0.2.1",
+		`Nov 23 10:00:00 web1.example 192.0.2.1 - -`:                 "192.0.2.1",
+		`Nov 23 10:00:00 web1 nginx: shop.example 192.0.2.1 - -`:     "192.0.2.1 host shop.example",
+		`<190>Nov 23 10:00:00 web1 nginx[12]: 192.0.2.1 - -`:         "192.0.2.1",
+		`2026-11-23T10:00:00.1+00:00 web1 nginx[12]: 192.0.2.1 - me`: "192.0.2.1 user me",
+		`web-1  | 192.0.2.1 - -`:                                     "192.0.2.1",
+		`web-1  | shop.example 192.0.2.1 - -`:                        "192.0.2.1 host shop.example",
+		`[pod/web-7d/nginx] 192.0.2.1 - -`:                           "192.0.2.1",
+		`2026-11-23T10:00:00.1Z stdout F 192.0.2.1 - -`:              "192.0.2.1",
+		`203.0.113.7, 192.0.2.1 - -`:                                 "203.0.113.7",
+		`203.0.113.7, 10.0.0.1, 192.0.2.1 - me`:                      "203.0.113.7 user me",
+		`203.0.113.7,10.0.0.1 - -`:                                   "203.0.113.7",
+	} {
+		var q Request
+		c := combined{}
+		if !c.parse([]byte(head+rest), &q) {
+			t.Errorf("%s: no record", head)
+			continue
+		}
+		got := string(q.Client)
+		if len(q.Host) > 0 {
+			got += " host " + string(q.Host)
+		}
+		if len(q.User) > 0 {
+			got += " user " + string(q.User)
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", head, got, want)
+		}
+	}
+	for _, more := range []string{``, ` 3413`, ` 3413 0.002`, ` - 17`} {
+		var q Request
+		c := combined{}
+		if !c.parse([]byte(`192.0.2.1 - -`+rest+more+` "http://ref.example/" "Mozilla/5.0 (X11)" 7`), &q) ||
+			string(q.Referer) != "http://ref.example/" || string(q.Agent) != "Mozilla/5.0 (X11)" || q.Bytes != 612 {
+			t.Errorf("%s: referer %q, agent %q", more, q.Referer, q.Agent)
+		}
+	}
+	var q Request
+	if c := (combined{}); !c.parse([]byte(`192.0.2.1 - - [23/Nov/0001:10:00:00 +0000] "GET /a HTTP/1.1" 200 1`), &q) ||
+		q.Time != NoTime {
+		t.Errorf("a time of the year 1 is %d", q.Time)
+	}
+}
+
 // The last line has no end: it may be a part of one.
 func TestEnd(t *testing.T) {
 	const line = `192.0.2.1 - - [23/Nov/2026:10:00:00 +0000] "GET /a HTTP/1.1" 200 12`
@@ -145,6 +212,37 @@ func TestJSON(t *testing.T) {
 			`"request":{"remote_ip":"192.0.2.1","remote_port":"5","proto":"HTTP/2.0","method":"GET","host":"site:8443",` +
 			`"uri":"/a?b=c","headers":{"User-Agent":["curl/8"]}},"bytes_read":0,"duration":0.002,"size":33,"status":200}`,
 			"1 23T09:00:00.123457 192.0.2.1 site:8443 GET /a?b=c 200 33"},
+		{"Caddy before 2.5", "", `{"ts":1795424400.5,"request":{"method":"GET","uri":"/p","remote_addr":"192.0.2.1:41342",` +
+			`"host":"site"},"duration":0.000014,"size":3,"status":200}`, "1 23T09:00:00.5 192.0.2.1 site GET /p 200 3"},
+		{"nginx with both", "", `{"timestamp":"2026-11-23T10:00:00+01:00","domain":"site","server_name":"_","clientip":"192.0.2.7",` +
+			`"request":"GET /product/12?c=d HTTP/1.1","uri":"/index.php","args":"c=d","status":200,"bytes":5,` +
+			`"request_method":"GET"}`, "1 23T09:00:00 192.0.2.7 site GET /product/12?c=d 200 5"},
+		{"no method", "", `{"@timestamp":"2026-11-23T10:00:00+01:00","clientip":"192.0.2.7","url":"/p","status":"200"}`,
+			"skipped: " + whyNoMethod},
+		{"Traefik", "", `{"ClientAddr":"192.0.2.1:55","ClientHost":"192.0.2.1","DownstreamContentSize":12,"DownstreamStatus":200,` +
+			`"Duration":2500000,"RequestAddr":"site","RequestHost":"site","RequestMethod":"GET","RequestPath":"/a?b=c",` +
+			`"RequestProtocol":"HTTP/1.1","StartUTC":"2026-11-23T09:00:00.5Z","request_User-Agent":"curl"}`,
+			"1 23T09:00:00.5 192.0.2.1 site GET /a?b=c 200 12"},
+		{"Google Cloud", "", `{"httpRequest":{"latency":"0.012s","remoteIp":"192.0.2.1","requestMethod":"GET","requestUrl":` +
+			`"https://site/a?b","responseSize":"77","status":200,"userAgent":"x"},"timestamp":"2026-11-23T09:00:00.25Z"}`,
+			"1 23T09:00:00.25 192.0.2.1 site GET /a?b 200 77"},
+		{"Cloudflare", "", `{"ClientIP":"192.0.2.1","ClientRequestHost":"site","ClientRequestMethod":"GET","ClientRequestURI":` +
+			`"/a?b","EdgeResponseBytes":9,"EdgeResponseStatus":200,"EdgeStartTimestamp":1795424400250000000}`,
+			"1 23T09:00:00.25 192.0.2.1 site GET /a?b 200 9"},
+		{"Azure", "", `{"time":"2026-11-23T09:00:00Z","properties":{"clientIP":"192.0.2.1","httpMethod":"GET",` +
+			`"requestUri":"/a","requestQuery":"b","httpStatus":200,"sentBytes":5,"timeTaken":0.1,"host":"site"}}`,
+			"1 23T09:00:00 192.0.2.1 site GET /a?b 200 5"},
+		{"Envoy", "", `{"authority":"site","bytes_sent":9,"downstream_remote_address":"192.0.2.1:5","duration":7,"method":"GET",` +
+			`"path":"/a","response_code":200,"response_flags":"-","start_time":"2026-11-23T09:00:00.250Z"}`,
+			"1 23T09:00:00.25 192.0.2.1 site GET /a 200 9"},
+		{"Docker, combined", "", `{"log":"192.0.2.1 - - [23/Nov/2026:09:00:00 +0000] \"GET /a HTTP/1.1\" 200 9\n","stream":"stdout",` +
+			`"time":"2026-11-23T09:00:01Z"}`, "1 23T09:00:00 192.0.2.1  GET /a 200 9"},
+		{"Docker, JSON", "", `{"log":"{\"ts\":1795424400,\"remote_addr\":\"192.0.2.1\",\"request\":\"GET /a HTTP/1.1\",\"status\":200}\n",` +
+			`"stream":"stdout","time":"2026-11-23T09:00:01Z"}`, "1 23T09:00:00 192.0.2.1  GET /a 200 -1"},
+		{"compose", "", `web-1  | {"ts":1795424400,"remote_addr":"192.0.2.1","request":"GET /a HTTP/1.1","status":200}`,
+			"1 23T09:00:00 192.0.2.1  GET /a 200 -1"},
+		{"behind a proxy", "", `{"ts":1795424400,"http_x_forwarded_for":"203.0.113.7, 10.0.0.1","request":"GET /a HTTP/1.1",` +
+			`"status":200}`, "1 23T09:00:00 203.0.113.7  GET /a 200 -1"},
 		{"a user's", "method=http.verb,target=http.path,time=at,client=peer,status=http.code",
 			`{"at":1795424400123,"peer":"192.0.2.1:99","http":{"verb":"GET","path":"/a","code":200}}`,
 			"1 23T09:00:00.123 192.0.2.1  GET /a 200 -1"},
@@ -187,7 +285,7 @@ const harLog = `{
 func TestHAR(t *testing.T) {
 	got, a := read(t, Options{}, harLog)
 	want := []string{"1 23T09:00:00.25 connection 7 site GET /a?b=%7B 200 9", "2 23T10:00:01  site:81 POST /b 302 0",
-		"skipped: POST: the log does not have its body", "skipped: " + whyGarbage}
+		"skipped: POST: the log does not have its body", "skipped: " + whyNoServer}
 	if !reflect.DeepEqual(got, want) || a.Requests.Lost != 1 || a.Requests.Total != 5 {
 		t.Errorf("%q\n%+v", got, a)
 	}
@@ -209,6 +307,101 @@ func TestHAR(t *testing.T) {
 	}
 	if got, a := read(t, Options{}, harLog[:900]); len(got) != 2 || a.Requests.Lost != 1 {
 		t.Errorf("%q\n%+v", got, a)
+	}
+}
+
+// TestHARNotSent: what a browser did not send is not replayed, and a body in base64 is what it stands for.
+func TestHARNotSent(t *testing.T) {
+	entry := func(more, method, url, post string, status int) string {
+		return fmt.Sprintf(`{%s"request":{"method":"%s","url":"%s","headers":[]%s},"response":{"status":%d}}`, more, method, url,
+			post, status)
+	}
+	text := `{"log":{"entries":[` + strings.Join([]string{
+		entry("", "GET", "https://site/", "", 200),
+		entry(`"_fromCache":"disk",`, "GET", "https://site/c", "", 200),
+		entry(`"_fetchType":"Memory Cache",`, "GET", "https://site/c", "", 200),
+		entry("", "GET", "https://site/blocked", "", 0),
+		entry("", "GET", "wss://site/s", "", 101),
+		entry("", "GET", "https://other/", "", 200),
+		entry("", "POST", "https://site/up", `,"postData":{"mimeType":"x","encoding":"base64","text":"AAEC/w=="}`, 204),
+		entry("", "POST", "https://site/up", `,"postData":{"mimeType":"x","encoding":"base64","text":"!"}`, 204),
+	}, ",") + `]}}`
+	for hosts, want := range map[string]string{
+		"":           "/ cache cache unsent socket other \x00\x01\x02\xff nobody",
+		"all":        "/ cache cache unsent socket / \x00\x01\x02\xff nobody",
+		"other":      "other other other other socket / other other",
+		"OTHER+site": "/ cache cache unsent socket / \x00\x01\x02\xff nobody",
+	} {
+		r, err := Open(Options{}, parts(text)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := Policy{Writes: true}.For(r, hosts)
+		var got []string
+		var q Request
+		for r.Next(&q) == nil {
+			part, why := p.Decide(&q)
+			r.Settle(part, why)
+			switch {
+			case part == ledger.Replayed && len(q.Body) > 0:
+				got = append(got, string(q.Body))
+			case part == ledger.Replayed:
+				got = append(got, string(q.Target))
+			case strings.HasPrefix(why, whyOthers):
+				got = append(got, "other")
+			default:
+				got = append(got, map[string]string{whyFromCache: "cache", whyUnsent: "unsent", whySocket: "socket",
+					"POST: the log does not have its body": "nobody"}[why])
+			}
+		}
+		if strings.Join(got, " ") != want && hosts != "other" {
+			t.Errorf("hosts=%s: %q, want %q", hosts, got, want)
+		}
+		checkAccount(t, r.Account(), len(text), len(got))
+	}
+}
+
+// TestMessages: a log of which more than a tenth cannot be read as requests is told of.
+func TestMessages(t *testing.T) {
+	request := `{"ts":1,"remote_addr":"192.0.2.1","request":"GET /a HTTP/1.1","status":200}` + "\n"
+	for text, want := range map[string]bool{
+		strings.Repeat(request, 20) + `{"msg":"started"}` + "\n": false,
+		strings.Repeat(request, 5) + `{"msg":"started"}` + "\n":  true,
+		`{"q":"GET","p":"/a","code":200}` + "\n":                 true,
+		`{"log":"started\n","stream":"stderr"}` + "\n" + request: true,
+	} {
+		r, err := Open(Options{}, parts(text)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := Summarize(r, Policy{})
+		if err != nil || s.TooManyMessages(r) != want || (len(s.Notes) > 0) != want {
+			t.Errorf("%.60q: %v, %q, %v", text, s.TooManyMessages(r), s.Notes, err)
+		}
+	}
+}
+
+// TestPieces: Docker divides a long line over several objects.
+func TestPieces(t *testing.T) {
+	const text = `{"log":"192.0.2.1 - - [23/Nov/2026:09:00:00 +0000] \"GET /a","stream":"stdout"}` + "\n" +
+		`{"log":"b HTTP/1.1\" 200 9\n","stream":"stdout"}` + "\n"
+	if got, a := read(t, Options{}, text); len(got) != 1 || got[0] != "1 23T09:00:00 192.0.2.1  GET /ab 200 9" ||
+		a.Bytes.Lost > 0 {
+		t.Errorf("%q %+v", got, a)
+	}
+}
+
+// TestBeginnings: a mark of the order of bytes is no part of the log, and what is no log is named.
+func TestBeginnings(t *testing.T) {
+	const line = `192.0.2.1 - - [23/Nov/2026:10:00:00 +0000] "GET /a HTTP/1.1" 200 12` + "\n"
+	if got, a := read(t, Options{}, "\ufeff"+line); len(got) != 1 || a.Bytes.Skipped != 3 {
+		t.Errorf("%q %+v", got, a)
+	}
+	for begin, want := range map[string]string{"\xff\xfe1\x009\x002\x00": "UTF-16", "PK\x03\x04": "zip",
+		"1\x009\x002\x00.\x000\x00": "UTF-16"} {
+		if _, err := Open(Options{}, parts(begin)...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", begin, err)
+		}
 	}
 }
 
@@ -341,6 +534,10 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte(combinedLog), byte(0))
 	f.Add([]byte(harLog), byte(2))
 	f.Add([]byte(`{"ts":1795424400.1,"request":{"remote_ip":"a","method":"GET","uri":"/a"},"status":200}`), byte(1))
+	f.Add([]byte(`{"log":"{\"ts\":1,\"request\":\"GET /a HTTP/1.1\",\"status\":200}\n","stream":"stdout"}`), byte(1))
+	f.Add([]byte("web-1  | site:81 203.0.113.7, 192.0.2.1 - A B "+
+		"[23/Nov/2026:10:00:00 +0000] \"GET /a HTTP/1.1\" 200 1 2 \"-\" \"-\"\n"),
+		byte(0))
 	f.Fuzz(func(t *testing.T, b []byte, format byte) {
 		if len(b) == 0 {
 			return

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,31 +18,57 @@ import (
 	"tare/internal/sys/ledger"
 )
 
-// usual are the fields of a request under the names that servers give them: nginx's variables, Caddy's objects, and
-// what users write.
+// usual are the fields of a request under the names that servers give them: nginx's variables, the objects of Caddy,
+// of Google Cloud and of Azure, the fields of Traefik, Envoy and Cloudflare, and what users write.
 var usual = map[string][]string{
-	"time": {"ts", "time_iso8601", "msec", "time_local", "timestamp", "@timestamp", "time", "date"},
-	"client": {"remote_addr", "request.client_ip", "request.remote_ip", "client_ip", "clientip", "remote_ip", "client",
-		"http_x_forwarded_for", "remote"},
-	"user":    {"remote_user", "user_id", "user"},
+	"time": {"ts", "time_iso8601", "msec", "time_local", "StartUTC", "start_time", "EdgeStartTimestamp",
+		"timestamp",
+		"@timestamp", "time", "date", "requestTime"},
+	"client": {"remote_addr", "request.client_ip", "request.remote_ip", "request.remote_addr", "ClientHost",
+		"ClientAddr", "ClientIP", "properties.clientIP", "properties.clientIp", "httpRequest.remoteIp",
+		"downstream_remote_address", "client_ip", "clientip", "remote_ip", "client",
+		"http_x_forwarded_for", "x_forwarded_for", "remote", "ip"},
+	"user":    {"remote_user", "ClientUsername", "user_id", "user"},
 	"request": {"request", "request_line"},
-	"method":  {"request_method", "request.method", "method", "verb"},
-	"target":  {"request_uri", "request.uri", "uri", "url", "path", "target"},
-	"query":   {"query_string", "args", "query"},
-	"host":    {"http_host", "request.host", "host", "server_name", "vhost"},
-	"status":  {"status", "response.status", "status_code", "response"},
-	"bytes":   {"body_bytes_sent", "bytes_sent", "size", "bytes"},
-	// In seconds. Others mean milliseconds or something else, and are named by the user.
-	"duration": {"request_time", "duration"},
-	"agent":    {"http_user_agent", "request.headers.User-Agent", "user_agent", "agent"},
-	"referer":  {"http_referer", "http_referrer", "request.headers.Referer", "referer", "referrer"},
+	"method": {"request_method", "request.method", "RequestMethod", "ClientRequestMethod",
+		"httpRequest.requestMethod",
+		"properties.httpMethod", "httpMethod", "method", "verb"},
+	"target": {"request_uri", "request.uri", "RequestPath", "ClientRequestURI", "ClientRequestPath",
+		"httpRequest.requestUrl", "properties.requestUri", "uri", "url", "path", "target"},
+	"query": {"query_string", "args", "properties.requestQuery", "query"},
+	"host": {"http_host", "request.host", "RequestHost", "ClientRequestHost", "authority", "properties.host",
+		"domain", "host", "vhost",
+		"server_name"},
+	"status": {"status", "response.status", "DownstreamStatus", "EdgeResponseStatus", "httpRequest.status",
+		"properties.httpStatus",
+		"response_code", "status_code", "response"},
+	"bytes": {"body_bytes_sent", "bytes_sent", "DownstreamContentSize", "EdgeResponseBytes",
+		"httpRequest.responseSize",
+		"properties.sentBytes",
+		"size", "bytes"},
+	"duration": {"request_time", "duration", "Duration", "httpRequest.latency", "duration_ms", "duration_us",
+		"duration_ns",
+		"properties.timeTaken", "request_time_ms", "elapsed_ms", "latency_ms"},
+	"agent": {"http_user_agent", "request.headers.User-Agent", "request_User-Agent", "ClientRequestUserAgent",
+		"httpRequest.userAgent", "properties.userAgent", "user_agent", "agent"},
+	"referer": {"http_referer", "http_referrer", "request.headers.Referer", "request_Referer",
+		"ClientRequestReferer",
+		"httpRequest.referer", "referer", "referrer"},
 }
+
+// units are what durations count that are not in seconds, in seconds. Where a name does not tell, Envoy's own fields
+// do.
+var units = map[string]float64{"Duration": 1e-9, "duration_ns": 1e-9, "duration_us": 1e-6, "duration_ms": 1e-3,
+	"request_time_ms": 1e-3, "elapsed_ms": 1e-3, "latency_ms": 1e-3}
 
 // objects reads an object in each line.
 type objects struct {
 	fields map[string][]string
 	zone   *time.Location
 	buf    []byte // of the request's line
+	piece  []byte // of a line that an engine has divided
+	whole  []byte // the line that an engine has put into an object
+	inner  combined
 }
 
 // newObjects takes the names of fields that a user gives: "method=verb,target=req.path".
@@ -71,31 +98,100 @@ func newObjects(fields string, zone *time.Location) (*objects, error) {
 
 func (x *objects) next(r *Reader, q *Request) (bool, error) {
 	return r.record(q, func(line []byte) (ledger.Part, string) {
-		if line = bytes.TrimSpace(line); line[0] != '{' {
+		line = bytes.TrimSpace(line)
+		i := bytes.IndexByte(line, '{') // compose, kubectl and syslog put something before it
+		if i < 0 {
 			return ledger.Lost, whyNoRecord
 		}
-		d := json.NewDecoder(bytes.NewReader(line))
-		d.UseNumber()
+		line = line[i:]
 		object := map[string]any{}
-		if err := d.Decode(&object); err != nil {
+		if !decode(line, &object) {
 			if bytes.Contains(line, []byte(`\x`)) {
 				r.note(`nginx writes \x22 into JSON, which no program can read, unless log_format has escape=json`)
 			}
 			return ledger.Lost, whyBadJSON
 		}
-		if _, err := d.Token(); !errors.Is(err, io.EOF) {
-			return ledger.Lost, whyBadJSON
+		if inner, ok := engineLine(object); ok {
+			return x.unwrap(r, inner, q)
 		}
-		return x.fill(object, q)
+		part, why := x.fill(r, object, q)
+		if part == ledger.Skipped && why == whyMessages {
+			r.message(line)
+		}
+		return part, why
 	})
 }
 
+func decode(line []byte, object *map[string]any) bool {
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.UseNumber()
+	if d.Decode(object) != nil {
+		return false
+	}
+	_, err := d.Token()
+	return errors.Is(err, io.EOF)
+}
+
+// engineLine is the line that Docker's json-file keeps in an object, with its end if it is whole.
+func engineLine(object map[string]any) (string, bool) {
+	text, ok := object["log"].(string)
+	_, stream := object["stream"].(string)
+	return text, ok && stream
+}
+
+// unwrap reads a line that was in an object. Docker divides lines of more than 16 KiB.
+func (x *objects) unwrap(r *Reader, line string, q *Request) (ledger.Part, string) {
+	if x.piece = append(x.piece, line...); len(x.piece) > r.o.MaxRecord {
+		x.piece = x.piece[:0]
+		return ledger.Lost, whyTooLong
+	}
+	if !strings.HasSuffix(line, "\n") {
+		return ledger.Skipped, whyPiece
+	}
+	x.whole = append(x.whole[:0], bytes.TrimSpace(x.piece)...)
+	x.piece = x.piece[:0]
+	if x.inner.parse(x.whole, q) {
+		return ledger.Replayed, ""
+	}
+	object := map[string]any{}
+	if i := bytes.IndexByte(x.whole, '{'); i >= 0 && decode(x.whole[i:], &object) {
+		part, why := x.fill(r, object, q)
+		if part == ledger.Replayed || why != whyMessages {
+			return part, why
+		}
+	}
+	r.message(x.whole)
+	return ledger.Skipped, whyMessages
+}
+
 // fill makes a request of an object.
-func (x *objects) fill(object map[string]any, q *Request) (ledger.Part, string) {
-	method, target := x.text(object, "method"), x.text(object, "target")
+func (x *objects) fill(r *Reader, object map[string]any, q *Request) (ledger.Part, string) {
+	method := x.text(object, "method")
+	target, from := x.field(object, "target")
 	line := x.text(object, "request")
+	status := x.text(object, "status")
+	client := x.text(object, "client")
+	host := x.text(object, "host")
+	if host == "_" { // nginx's name for a server that has none
+		host = ""
+	}
+	sent := false
+	if line != "" {
+		x.buf = append(x.buf[:0], line...)
+		q.line(x.buf)
+		sent = q.Bad != whyGarbage
+	}
 	switch {
+	case sent: // the request as it came; $uri is what nginx made of it
 	case method != "" && target != "":
+		q.Bad = ""
+		if from == "uri" && has(object, "request_method") {
+			r.note("the targets are nginx's $uri, which is what rewriting made of them; log $request or " +
+				"$request_uri for those that were asked for")
+		}
+		if u, err := url.Parse(target); err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") {
+			target, host = u.RequestURI(), u.Host
+		}
 		if query := x.text(object, "query"); query != "" && !strings.Contains(target, "?") {
 			target += "?" + query
 		}
@@ -107,31 +203,58 @@ func (x *objects) fill(object map[string]any, q *Request) (ledger.Part, string) 
 		q.Method = x.buf[:len(method)]
 		q.aim(x.buf[len(method)+1:])
 	case line != "":
-		x.buf = append(x.buf[:0], line...)
-		q.line(x.buf)
-	case x.text(object, "status") != "" && x.text(object, "client") != "":
+	case target != "" && status != "":
+		q.Bad = whyNoMethod
+	case status != "" && client != "":
 		q.Bad = whyGarbage // nginx logs an empty request then
 	default:
 		return ledger.Skipped, whyMessages
 	}
-	q.Client, q.Host = addressOf(x.text(object, "client")), []byte(x.text(object, "host"))
-	q.User, q.Agent = named([]byte(x.text(object, "user"))), named([]byte(x.text(object, "agent")))
-	q.Referer = named([]byte(x.text(object, "referer")))
-	if n, ok := number([]byte(x.text(object, "status"))); ok && n < 1000 {
+	user := x.text(object, "user")
+	agent := x.text(object, "agent")
+	referer := x.text(object, "referer")
+	size := x.text(object, "bytes")
+	took, by := x.field(object, "duration")
+	at := x.text(object, "time")
+	q.Client, q.Host = addressOf(client), []byte(host)
+	q.User, q.Agent, q.Referer = named([]byte(user)), named([]byte(agent)), named([]byte(referer))
+	if n, ok := number([]byte(status)); ok && n < 1000 {
 		q.Status = int(n)
 	}
-	if n, ok := number([]byte(x.text(object, "bytes"))); ok {
+	if n, ok := number([]byte(size)); ok {
 		q.Bytes = n
 	}
-	if s, err := strconv.ParseFloat(x.text(object, "duration"), 64); err == nil && s >= 0 && s < 1e9 {
+	if s, ok := seconds(took, by, has(object, "response_flags") || has(object, "authority")); ok {
 		q.Duration = int64(s * second)
 	}
-	q.Time, q.Precision = instant(x.text(object, "time"), x.zone)
+	q.Time, q.Precision = instant(at, x.zone)
 	return ledger.Replayed, ""
 }
 
-// addressOf is an address without its port, where it has one.
+func has(object map[string]any, name string) bool {
+	_, ok := object[name]
+	return ok
+}
+
+// seconds reads a duration of the field of a name: a number in its unit, or one with its unit, such as 1.5ms. The
+// duration of Envoy's is in milliseconds.
+func seconds(text, name string, envoy bool) (float64, bool) {
+	s, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		d, err := time.ParseDuration(text)
+		return d.Seconds(), err == nil && d >= 0
+	}
+	if unit := units[name]; unit > 0 {
+		s *= unit
+	} else if name == "duration" && envoy {
+		s /= 1e3
+	}
+	return s, s >= 0 && s < 1e9
+}
+
+// addressOf is an address without its port, where it has one; of several, which proxies pass on, the first.
 func addressOf(text string) []byte {
+	text, _, _ = strings.Cut(text, ",")
 	if a, err := netip.ParseAddrPort(text); err == nil {
 		text = a.Addr().String()
 	}
@@ -140,15 +263,29 @@ func addressOf(text string) []byte {
 
 // text is a field's value; "" if there is none.
 func (x *objects) text(object map[string]any, name string) string {
-	for _, path := range x.fields[name] {
-		switch v := find(object, path).(type) {
+	value, _ := x.field(object, name)
+	return value
+}
+
+// field is a field's value, and the name under which it was found; "" if there is none. One that says none (-) is
+// passed over where another name has one.
+func (x *objects) field(object map[string]any, name string) (value, path string) {
+	for _, at := range x.fields[name] {
+		switch v := find(object, at).(type) {
 		case string:
-			return v
+			if value == "" || value == "-" {
+				value, path = v, at
+			}
 		case json.Number:
-			return v.String()
+			if value == "" {
+				value, path = v.String(), at
+			}
+		}
+		if value != "" && value != "-" {
+			break
 		}
 	}
-	return ""
+	return value, path
 }
 
 // find follows a path, whose steps may be one name with dots in it. The first element stands for a list.

@@ -3,6 +3,8 @@ package httplog
 import (
 	"bytes"
 	"hash/fnv"
+	"slices"
+	"strings"
 
 	"tare/internal/sys/ledger"
 )
@@ -10,6 +12,25 @@ import (
 // Policy says what of a log may be replayed.
 type Policy struct {
 	Writes bool // also what may change something, where the log has all that was sent
+	// Hosts are those whose requests count, as a log names them; all if there are none. A request without a host
+	// counts.
+	Hosts []string
+}
+
+// AllHosts is what a user writes for the requests of all hosts.
+const AllHosts = "all"
+
+// For is the policy for a log by a choice of hosts as a user writes it, A+B, or AllHosts. Without a choice it is the
+// first host of a browser's recording, which asks many sites for a page, and all of any other log.
+func (p Policy) For(r *Reader, hosts string) Policy {
+	switch {
+	case hosts == AllHosts:
+	case hosts != "":
+		p.Hosts = strings.Split(hosts, "+")
+	case r.format == HAR:
+		r.onlyFirst = true
+	}
+	return p
 }
 
 // Decide says what becomes of a request, and why if it is not replayed.
@@ -19,6 +40,12 @@ func (p Policy) Decide(q *Request) (part ledger.Part, reason string) {
 		return ledger.Ambiguous, q.Ambiguous
 	case q.Bad != "":
 		return ledger.Skipped, q.Bad
+	case len(p.Hosts) > 0 && len(q.Host) > 0 && !slices.ContainsFunc(p.Hosts, func(h string) bool {
+		return strings.EqualFold(h, string(q.Host))
+	}):
+		return ledger.Skipped, whyOthers + " than " + strings.Join(p.Hosts, ", ") + " (hosts)"
+	case q.other:
+		return ledger.Skipped, whyOthers + " than the first request (hosts=all, or hosts=NAME+NAME)"
 	case method == "CONNECT":
 		return ledger.Skipped, "CONNECT: a tunnel through a proxy"
 	case q.Status == 101:

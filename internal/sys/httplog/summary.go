@@ -139,6 +139,8 @@ func (z *summarizer) add(q *Request) {
 	method := string(q.Method)
 	if q.Bad == whyGarbage {
 		method = "(no request)"
+	} else if method == "" {
+		method = "(not told)"
 	}
 	status := "(not told)"
 	if q.Status > 0 {
@@ -222,6 +224,11 @@ func (z *summarizer) group(q *Request) *Group {
 func (z *summarizer) finish() *Summary {
 	s := z.s
 	s.Account, s.Notes = z.r.Account(), append([]string{}, z.r.notes...)
+	if n, first := z.r.Messages(); s.TooManyMessages(z.r) {
+		s.Notes = append(s.Notes,
+			fmt.Sprintf("%d lines are read as messages of the server and not as requests; the first "+
+				"begins with %q; if they are requests, name their fields (--fields, fields=)", n, first))
+	}
 	s.Sessions.Total, s.Sessions.MostOpen = int64(z.r.sessions.count), int64(z.r.sessions.most)
 	if z.first != NoTime {
 		s.Time = Span{rfc3339(z.first), rfc3339(z.last), float64(z.last-z.first) / second, float64(z.coarse) / second}
@@ -248,6 +255,12 @@ func (z *summarizer) finish() *Summary {
 		return cmp.Or(cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Text, b.Text))
 	})
 	return s
+}
+
+// TooManyMessages tells whether more than a tenth of the lines cannot be read as requests, so that the log may be
+// misread.
+func (s *Summary) TooManyMessages(r *Reader) bool {
+	return r.messages*10 > s.Account.Requests.Total+r.messages
 }
 
 func sorted(m map[string]*Count) []Count {

@@ -47,6 +47,8 @@ func replayKind() workload.Kind {
 				"empty: it is found out")},
 			{Name: "fields", Type: workload.Text, Doc: workload.Doc("names of the fields of a log in JSON, as for " +
 				"tare http inspect")},
+			{Name: "hosts", Type: workload.Text, Sparse: true, Doc: workload.Doc("only the requests for these hosts, " +
+				"NAME+NAME, or all; empty: all, but of a HAR file those of the first request's host")},
 			{Name: "zone", Type: workload.Text, Default: "UTC", Doc: workload.Doc("time zone of times without one, " +
 				"such as Europe/Berlin")},
 			{Name: "writes", Type: workload.Bool, Default: "no", Doc: workload.Doc("also send POST, PUT, PATCH and " +
