@@ -22,11 +22,14 @@ import (
 	"os"
 	"path"
 	"regexp"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"tare/internal/plan"
 	"tare/internal/record"
+	"tare/internal/version"
 )
 
 // Schema is the version of the folder's form.
@@ -154,21 +157,50 @@ func open(root *os.Root) (*Bundle, error) {
 		return nil, err
 	}
 	b.Manifest = *m
+	if err := b.parts(root); err != nil {
+		return nil, b.Manifest.foreign(err)
+	}
+	return b, nil
+}
+
+// foreign adds to an error which tare wrote the bundle, if it was a later one.
+func (m *Manifest) foreign(err error) error {
+	if !m.Later() {
+		return err
+	}
+	return fmt.Errorf("%w; tare %s wrote the bundle, and this is tare %s", err, m.Version, version.Version)
+}
+
+// Later tells whether a later release of tare wrote the bundle than this one.
+func (m *Manifest) Later() bool {
+	theirs, ours := strings.Split(m.Version, "."), strings.Split(version.Version, ".")
+	for i := range min(len(theirs), len(ours)) {
+		a, errA := strconv.Atoi(theirs[i])
+		b, errB := strconv.Atoi(ours[i])
+		if errA != nil || errB != nil || a != b {
+			return errA == nil && errB == nil && a > b
+		}
+	}
+	return false
+}
+
+// parts reads the plan and the environments.
+func (b *Bundle) parts(root *os.Root) error {
 	src, err := readFile(root, PlanFile, plan.MaxFile)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if b.Plan, err = plan.Unmarshal(PlanFile, src); err != nil {
 		// Not wrapped: a mistake in a plan is the user's, and this one is no plan that a user wrote.
-		return nil, errors.New(err.Error())
+		return errors.New(err.Error())
 	}
 	if src, err = readFile(root, EnvironmentsFile, maxEnvironments); err != nil {
-		return nil, err
+		return err
 	}
 	if err := json.Unmarshal(src, &b.Environments); err != nil {
-		return nil, fmt.Errorf("%s: %w", EnvironmentsFile, err)
+		return fmt.Errorf("%s: %w", EnvironmentsFile, err)
 	}
-	return b, nil
+	return nil
 }
 
 func readManifest(root *os.Root) (*Manifest, error) {

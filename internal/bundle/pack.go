@@ -79,14 +79,20 @@ func Lock(f *os.File) error { return lockFile(f) }
 
 // sound is Verify as a yes or no.
 func sound(dir string) error {
+	_, err := verified(dir)
+	return err
+}
+
+// verified is Verify with an error for what is not as tare wrote it.
+func verified(dir string) (*Report, error) {
 	r, err := Verify(dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !r.OK() {
-		return fmt.Errorf("%w: %s; `tare verify` tells more", ErrDamaged, first(r.Problems))
+		return nil, fmt.Errorf("%w: %s; `tare verify` tells more", ErrDamaged, first(r.Problems))
 	}
-	return nil
+	return r, nil
 }
 
 // first tells how many problems there are, and the first of them.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -36,7 +37,8 @@ func Rewrite(dir, out string, e Editor) error {
 	if _, err := os.Lstat(out); err == nil {
 		return fmt.Errorf("%s already exists; choose another folder", out)
 	}
-	if err := sound(dir); err != nil {
+	checked, err := verified(dir)
+	if err != nil {
 		return err
 	}
 	b, err := Open(dir)
@@ -58,7 +60,7 @@ func Rewrite(dir, out string, e Editor) error {
 		return err
 	}
 	defer to.Close()
-	r := &rewriting{bundle: b, from: from, to: to, editor: e}
+	r := &rewriting{bundle: b, from: from, to: to, editor: e, unknown: len(checked.Unknown)}
 	if err := r.run(); err != nil {
 		return err
 	}
@@ -76,6 +78,7 @@ type rewriting struct {
 	bundle   *Bundle
 	from, to *os.Root
 	editor   Editor
+	unknown  int // fields that are left out, since nobody knows what names are in them
 }
 
 func (r *rewriting) run() error {
@@ -113,6 +116,10 @@ func (r *rewriting) run() error {
 		return err
 	}
 	w.manifest.Redacted = r.editor.Counts()
+	if r.unknown > 0 {
+		w.manifest.Redacted = maps.Clone(w.manifest.Redacted)
+		w.manifest.Redacted["fields that this tare does not know"] = r.unknown
+	}
 	if len(w.manifest.Redacted) == 0 {
 		w.manifest.Redacted = map[string]int{"nothing found": 0}
 	}

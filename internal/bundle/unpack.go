@@ -131,6 +131,9 @@ type extraction struct {
 	limit int64 // bytes of all files together
 	out   int64 // bytes written so far
 	seen  map[string]bool
+	// listed are the files that the manifest of a run that has ended has digests of; nil before it, and of a run that
+	// was killed.
+	listed map[string]bool
 	// passing says that the files are read once and need not survive a crash.
 	passing bool
 	stop    func() error // tells why to end; nil for never
@@ -174,6 +177,8 @@ func (x *extraction) file(h *tar.Header, r io.Reader) error {
 		return fmt.Errorf("%w: it is in the archive twice", ErrNotArchive)
 	case len(x.seen) == 0 && h.Name != ManifestFile:
 		return fmt.Errorf("%w: %s does not come first", ErrNotArchive, ManifestFile)
+	case x.listed != nil && h.Name != ManifestFile && !x.listed[h.Name]:
+		return fmt.Errorf("%w: the manifest does not list it", ErrNotArchive)
 	case len(x.seen) >= maxEntries:
 		return fmt.Errorf("%w: more than %d files", ErrNotArchive, maxEntries)
 	case h.Size > x.limit-x.out:
@@ -195,8 +200,15 @@ func (x *extraction) file(h *tar.Header, r io.Reader) error {
 		return nil
 	}
 	// A newer form is told before its files are judged by this one's rules.
-	_, err := readManifest(x.root)
-	return err
+	m, err := readManifest(x.root)
+	if err != nil || m.State == Running {
+		return err
+	}
+	x.listed = map[string]bool{PlanFile: true, EnvironmentsFile: true, TrialsFile: true}
+	for _, f := range append(m.Files, m.Traced...) {
+		x.listed[f.Path] = true
+	}
+	return nil
 }
 
 // sizeLimit is what reading accepts of a file of that name.

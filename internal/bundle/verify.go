@@ -2,11 +2,13 @@ package bundle
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -36,10 +38,16 @@ type Report struct {
 	Trials   int   // whole, chained trials from the beginning
 	Torn     int64 // bytes of a last line cut short by a crash: expected of a killed run, and no problem
 	Problems []Problem
+	// Unknown are fields that this tare does not know, as a later release may have added, by dotted name in order: at
+	// most mostUnknown of them. They are no problem.
+	Unknown []string
 }
 
 // OK tells whether nothing was found.
 func (r *Report) OK() bool { return len(r.Problems) == 0 }
+
+// mostUnknown bounds how many fields that are not known are named.
+const mostUnknown = 20
 
 // maxProblems bounds a report on a bundle that is wrong everywhere.
 const maxProblems = 100
@@ -66,6 +74,9 @@ func Verify(dir string) (*Report, error) {
 		return nil, fmt.Errorf("verify bundle %s: %w", dir, err)
 	}
 	r := &Report{State: m.State}
+	if src, err := readFile(root, ManifestFile, maxManifest); err == nil {
+		r.decode(ManifestFile, 0, src, &Manifest{})
+	}
 	b, err := open(root)
 	if err != nil {
 		what := "plan and environments"
@@ -88,17 +99,63 @@ func Verify(dir string) (*Report, error) {
 	return r, nil
 }
 
-// strict decodes JSON and refuses members that this schema does not have.
-func strict(src []byte, v any) error {
+// decode reads JSON into v, a pointer, and keeps the names of the members that v has no field for. Nothing may follow
+// the value.
+func (r *Report) decode(file string, line int, src []byte, v any) {
 	d := json.NewDecoder(bytes.NewReader(src))
 	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
-		return err
+	err := d.Decode(v)
+	if err == nil {
+		if _, err := d.Token(); err != io.EOF {
+			r.add(file, line, "there is more after the value")
+		}
+		return
 	}
-	if _, err := d.Token(); err != io.EOF {
-		return errors.New("there is more after the value")
+	if err := json.Unmarshal(src, v); err != nil { // it has more wrong than a field
+		r.add(file, line, "%v", err)
+		return
 	}
-	return nil
+	var value any
+	if json.Unmarshal(src, &value) == nil {
+		r.unknown("", value, reflect.TypeOf(v))
+	}
+}
+
+// unknown adds the dotted names of the members of a JSON value that a type has no field for.
+func (r *Report) unknown(at string, value any, t reflect.Type) {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch value := value.(type) {
+	case []any:
+		for _, v := range value {
+			if t.Kind() == reflect.Slice || t.Kind() == reflect.Array {
+				r.unknown(at, v, t.Elem())
+			}
+		}
+	case map[string]any:
+		if t.Kind() == reflect.Map {
+			for _, v := range value {
+				r.unknown(at, v, t.Elem())
+			}
+		}
+		if t.Kind() != reflect.Struct || reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
+			return
+		}
+		fields := map[string]reflect.Type{}
+		for _, f := range reflect.VisibleFields(t) {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			fields[strings.ToLower(cmp.Or(name, f.Name))] = f.Type
+		}
+		for name, v := range value {
+			dotted := strings.TrimPrefix(at+"."+name, ".")
+			if field, ok := fields[strings.ToLower(name)]; ok { // as encoding/json, which knows no case
+				r.unknown(dotted, v, field)
+			} else if i, found := slices.BinarySearch(r.Unknown, dotted); !found && len(r.Unknown) < mostUnknown {
+				r.Unknown = slices.Insert(r.Unknown, i, dotted)
+			}
+		}
+	}
 }
 
 func (r *Report) environments(root *os.Root) {
@@ -108,9 +165,7 @@ func (r *Report) environments(root *os.Root) {
 		return
 	}
 	var list []record.Environment
-	if err := strict(src, &list); err != nil {
-		r.add(EnvironmentsFile, 0, "%v", err)
-	}
+	r.decode(EnvironmentsFile, 0, src, &list)
 }
 
 func (r *Report) trials(root *os.Root, b *Bundle) {
@@ -153,9 +208,7 @@ func (r *Report) trial(s *scanner, t *record.Trial, b *Bundle, blocks map[string
 		r.add(TrialsFile, s.lines, "its sequence number is %d", t.Seq)
 	}
 	body, _, _ := split(s.buf[:len(s.buf)-1])
-	if err := strict(body, &record.Trial{}); err != nil {
-		r.add(TrialsFile, s.lines, "%v", err)
-	}
+	r.decode(TrialsFile, s.lines, body, &record.Trial{})
 	if b.Plan == nil {
 		return
 	}

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"context"
 	"fmt"
+	"math"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -35,7 +37,8 @@ func (a *app) folder(path string) (opened, error) {
 		o.done()
 		return opened{}, fmt.Errorf("unpack %s: %w", path, err)
 	}
-	if o.damage = bundle.Extract(path, o.dir); o.damage == nil {
+	o.damage = bundle.ExtractWithin(context.Background(), path, o.dir, math.MaxInt64) // gone after this command
+	if o.damage == nil {
 		return o, nil
 	}
 	if _, err := bundle.Open(o.dir); err != nil {

@@ -11,6 +11,7 @@ import (
 	"tare/internal/judge/verdict"
 	"tare/internal/measure/workload"
 	"tare/internal/record"
+	"tare/internal/version"
 )
 
 // loaded is a bundle that was read once: what it holds, and what that says. Of a packed one, the folder that it was
@@ -47,6 +48,10 @@ func (a *app) read(in opened, name string) (*loaded, error) {
 	flames, err := b.Flames()
 	l.flames, l.damage = flames, errors.Join(l.damage, err)
 	m := &b.Manifest
+	if m.Later() {
+		fmt.Fprintf(a.err, "tare: tare %s wrote %s, and this is tare %s: what it does not know is passed over\n",
+			printableLine(m.Version), printableLine(name), version.Version)
+	}
 	l.result = verdict.Evaluate(verdict.Input{
 		Plan: b.Plan, Environments: b.Environments, Trials: l.trials, Kinds: a.kind,
 		Run: verdict.Run{ID: m.RunID, Version: m.Version, Build: m.Build, Seconds: m.Seconds,

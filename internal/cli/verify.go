@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -50,8 +51,12 @@ when anything is wrong.`,
 					counts[string(c.Verdict)]++
 				}
 			}
-			fmt.Fprintf(cmd.out, "bundle %s, %s, tare %s build %s, %d trials\n", b.Manifest.RunID, b.Manifest.State,
-				b.Manifest.Version, b.Manifest.Build, len(b.trials))
+			fmt.Fprintf(cmd.out, "bundle %s, %s, tare %s build %s, %d trials\n", printableLine(b.Manifest.RunID),
+				b.Manifest.State, printableLine(b.Manifest.Version), printableLine(b.Manifest.Build), len(b.trials))
+			if len(checked.Unknown) > 0 {
+				fmt.Fprintf(cmd.out, "written by tare %s; fields that this tare does not know: %s\n",
+					printableLine(b.Manifest.Version), printableLine(strings.Join(checked.Unknown, ", ")))
+			}
 			for _, v := range []string{"DIFFERENT", "EQUIVALENT", "MEASURED", "INCONCLUSIVE", "WITHHELD", "FAILED"} {
 				if counts[v] > 0 {
 					fmt.Fprintf(cmd.out, "%-13s%d\n", v, counts[v])
