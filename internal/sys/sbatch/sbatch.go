@@ -2,57 +2,94 @@
 package sbatch
 
 import (
-	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-
-	"tare/internal/sys/shell"
 )
 
 // MaxScript bounds a script whose #SBATCH lines are read, in bytes.
 const MaxScript = 1 << 20
 
-// Lines reads the #SBATCH lines of a script as arguments, by sbatch's own rule: those before the first line that is a
-// command.
+// Lines reads the #SBATCH lines of a script as arguments, as sbatch does (its opt.c, get_argument): the lines that
+// begin
+// so at their first column, before the first line that is a command.
 func Lines(src []byte) ([]string, error) {
 	if len(src) > MaxScript {
 		return nil, fmt.Errorf("it is longer than %d MiB", MaxScript>>20)
 	}
 	var args []string
-	lines := bufio.NewScanner(bytes.NewReader(src))
-	lines.Buffer(nil, MaxScript+1)
-	for n := 1; lines.Scan(); n++ {
-		line := strings.TrimSpace(lines.Text())
-		if line != "" && line[0] != '#' {
-			break
+	for n, line := range strings.Split(string(src), "\n") {
+		if strings.HasSuffix(line, "\r") {
+			return nil,
+				fmt.Errorf("line %d ends as lines of DOS do (CR LF), which sbatch refuses; dos2unix mends the file",
+					n+1)
 		}
 		rest, ok := strings.CutPrefix(line, "#SBATCH")
-		if !ok || rest == "" || rest[0] != ' ' && rest[0] != '\t' {
+		if !ok {
+			if line = strings.TrimLeft(line, space); line != "" && line[0] != '#' {
+				break
+			}
 			continue
 		}
-		if at := strings.Index(rest, " #"); at >= 0 {
-			rest = rest[:at]
-		}
-		words, err := shell.Split(rest)
+		words, err := arguments(rest)
 		if err != nil {
-			return nil, fmt.Errorf("line %d: %w", n, err)
+			return nil, fmt.Errorf("line %d: %w", n+1, err)
 		}
 		if slices.Contains(words, "hetjob") || slices.Contains(words, "packjob") {
 			return nil, fmt.Errorf("line %d: a job of several kinds of nodes is not for a fleet: each node has "+
-				"its own job", n)
+				"its own job", n+1)
 		}
 		args = append(args, words...)
-	}
-	if err := lines.Err(); err != nil {
-		return nil, err
 	}
 	if len(args) == 0 {
 		return nil, errors.New("it has no #SBATCH lines before its first command")
 	}
 	return args, nil
+}
+
+// space is what C's isspace takes for one.
+const space = " \t\v\f\r\n"
+
+// arguments divides what follows the magic word: quotes of both kinds hold blanks together, a backslash takes the next
+// character as it is, but for a blank outside quotes, and an unquoted # ends the line, also within a word. An empty
+// word ends it, too.
+func arguments(line string) (words []string, err error) {
+	for {
+		line = strings.TrimLeft(line, space)
+		if strings.HasPrefix(line, ":") {
+			return nil, errors.New("sbatch takes a : that begins a word for a job of several kinds of nodes; quote it")
+		}
+		word, quote, at := []byte{}, byte(0), 0
+	word:
+		for ; at < len(line); at++ {
+			switch c := line[at]; {
+			case quote == 0 && strings.IndexByte(space, c) >= 0:
+				break word
+			case c == '\\':
+				if at++; at < len(line) && (quote != 0 || strings.IndexByte(space, line[at]) < 0) {
+					word = append(word, line[at])
+				} else {
+					at--
+				}
+			case c == quote:
+				quote = 0
+			case quote == 0 && (c == '"' || c == '\''):
+				quote = c
+			case quote == 0 && c == '#':
+				break word
+			default:
+				word = append(word, c)
+			}
+		}
+		if quote != 0 {
+			return nil, fmt.Errorf("a quote %c is not closed", quote)
+		}
+		if len(word) == 0 {
+			return words, nil
+		}
+		words, line = append(words, string(word)), line[at:]
+	}
 }
 
 // valued are the options with one letter that take a value, in the same word or the next one, by that letter; flags

@@ -1,14 +1,19 @@
 package sbatch
 
 import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
 
 func TestLines(t *testing.T) {
 	got, err := Lines([]byte("#!/bin/bash\n#SBATCH --partition=main   # the large one\n\n# a remark\n" +
-		"#SBATCH -A 'my account' --constraint=\"a&b\"\n##SBATCH --mem=1\n#SBATCHES --mem=2\nmodule load x\n" +
+		"#SBATCH -A 'my account' --constraint=\"a&b\"\n##SBATCH --mem=1\n  #SBATCH --mem=2\nmodule load x\n" +
 		"#SBATCH --time=5\n"))
 	want := []string{"--partition=main", "-A", "my account", "--constraint=a&b"}
 	if err != nil || !slices.Equal(got, want) {
@@ -20,11 +25,55 @@ func TestLines(t *testing.T) {
 	for src, part := range map[string]string{
 		"echo\n":                                   "no #SBATCH lines",
 		"#SBATCH --comment='x\n":                   "line 1",
+		"#SBATCH -N1\r\n":                          "line 1 ends as lines of DOS do",
+		"#SBATCH --comment=a\n#SBATCH :b\n":        "line 2",
 		"#SBATCH -N1\n#SBATCH hetjob\n":            "line 2: a job of several kinds",
 		strings.Repeat("#SBATCH -N1\n", MaxScript): "longer than",
 	} {
 		if _, err := Lines([]byte(src)); err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%.40q: %v, want %q", src, err, part)
+		}
+	}
+}
+
+// TestSbatchAgrees has sbatch itself read each line: with its own debugging on it names the words that it finds, and it
+// ends at the word that no option is, before it asks any cluster.
+func TestSbatchAgrees(t *testing.T) {
+	if _, err := exec.LookPath("sbatch"); err != nil {
+		t.Skip("sbatch is not installed")
+	}
+	dir := t.TempDir()
+	conf := filepath.Join(dir, "slurm.conf")
+	if err := os.WriteFile(conf, []byte("ClusterName=none\nSlurmctldHost=localhost\nSlurmctldPort=1\n"+
+		"NodeName=localhost\nPartitionName=p Nodes=ALL\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`Found in script, argument "(.*)"\n`)
+	for i, text := range []string{
+		"#SBATCH --time=5 --mem=2G", "  #SBATCH --time=5", "\t#SBATCH --time=5", "#SBATCH--qos=high",
+		"#SBATCHES --mem=2",
+		"#SBATCH -p batch#night", "#SBATCH --mem=4G\t# all of it", "#SBATCH\t--mem=4G\v-n1", "# SBATCH -n1",
+		"##SBATCH -n1",
+		`#SBATCH --comment="run # 5" --time=5`, "#SBATCH --comment='run # 5'x#y", `#SBATCH --comment=a\ b`,
+		`#SBATCH --comment=a\#b\"c\\d\e`, `#SBATCH --comment="a\"b\c'd"e'f"g'`, `#SBATCH --comment="" -n1`, `#SBATCH "" -n1`,
+		`#SBATCH -n1 \`, "#SBATCH -n1\n\n   \n # remark\n#SBATCH -n2", "#SBATCH -n1 a:b",
+		"#sbatch -n1", "#SBATCH",
+	} {
+		file := filepath.Join(dir, strconv.Itoa(i))
+		script := "#!/bin/sh\n" + text + "\n#SBATCH none-such\n"
+		if err := os.WriteFile(file, []byte(script), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.CommandContext(t.Context(), "sbatch", "-vvvv", file)
+		cmd.Env = append(os.Environ(), "SLURM_CONF="+conf)
+		said, _ := cmd.CombinedOutput()
+		var want []string
+		for _, m := range found.FindAllStringSubmatch(string(said), -1) {
+			want = append(want, m[1])
+		}
+		got, err := Lines([]byte(script))
+		if err != nil && len(want) > 0 || !slices.Equal(got, want) {
+			t.Errorf("%q: %q %v, and sbatch finds %q", text, got, err, want)
 		}
 	}
 }
