@@ -154,10 +154,26 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
+// TestBeginnings holds that what may stand before a document is no part of the plan.
+func TestBeginnings(t *testing.T) {
+	for _, begin := range []string{"\ufeff", "%YAML 1.2\n---\n", "\ufeff# mine\r\n%YAML 1.1\r\n---\r\n",
+		"%YAML 1.2\n%TAG ! tag:example.com,2000:\n\n# mine\n---\n", "---\n"} {
+		got, err := Parse("plan.yaml", []byte(begin+"workloads: [cpu.prime]\nblocks: 11\nbaseline: nowhere\n"),
+			tables())
+		line := 3 + strings.Count(begin, "\n")
+		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("plan.yaml:%d:", line)) {
+			t.Errorf("%q: %+v, %v; want an error in line %d", begin, got, err, line)
+		}
+	}
+}
+
 func TestMistakes(t *testing.T) {
 	for _, c := range []struct{ name, src, want string }{
 		{"there is no key", "workloads: [cpu.prime]\nblcoks: 20\n",
 			`plan.yaml:2:1: there is no key "blcoks"; did you mean "blocks"?`},
+		{"not a key", "workloads: [cpu.prime]\nblocks\n", `plan.yaml:2:1: this line is not KEY: VALUE`},
+		{"UTF-16", "\xff\xfew\x00", `plan.yaml:1:1: this is UTF-16 text`},
+		{"directive alone", "%YAML 1.2\nworkloads: [cpu.prime]\n", `plan.yaml:1:1: `},
 		{"far key", "workloads: [cpu.prime]\nxyzzy: 20\n",
 			`plan.yaml:2:1: there is no key "xyzzy"; there are: schema, name`},
 		{"wrong type", "workloads: [cpu.prime]\nblocks: many\n",

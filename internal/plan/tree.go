@@ -54,6 +54,8 @@ type entry struct {
 
 // readTree reads one YAML document within the bounds above. Anything wrong is added to p, and then the result is nil.
 func readTree(file string, src []byte, p *problems) *node {
+	src = bytes.TrimPrefix(src, []byte("\ufeff")) // editors of Windows write one (YAML 1.2, 5.2)
+	src = withoutDirectives(bytes.ReplaceAll(src, []byte("\r\n"), []byte("\n")))
 	if at, msg := precheck(src); msg != "" {
 		at.file = file
 		p.add(at, "%s", msg)
@@ -69,7 +71,11 @@ func readTree(file string, src []byte, p *problems) *node {
 				at.line, at.col = se.Token.Position.Line, se.Token.Position.Column
 			}
 		}
-		p.add(at, "%s", oneLine(msg))
+		if msg = oneLine(msg); strings.Contains(msg, "non-map value") {
+			msg = "this line is not KEY: VALUE, as the lines around it are; a colon, or the blank behind it, may be " +
+				"missing"
+		}
+		p.add(at, "%s", msg)
 		return nil
 	}
 	if root == nil {
@@ -84,11 +90,33 @@ func readTree(file string, src []byte, p *problems) *node {
 	return n
 }
 
+// withoutDirectives empties the lines of directives such as %YAML 1.2 before a document: nothing in a plan depends on
+// them, and the parser takes one at most.
+func withoutDirectives(src []byte) []byte {
+	out := bytes.Clone(src)
+	at := 0
+	for line := range bytes.Lines(src) {
+		switch {
+		case bytes.HasPrefix(line, []byte("---")):
+			return out
+		case line[0] == '%':
+			copy(out[at:], bytes.Repeat([]byte(" "), len(bytes.TrimRight(line, "\r\n"))))
+		case line[0] != '#' && len(bytes.TrimSpace(line)) > 0:
+			return src
+		}
+		at += len(line)
+	}
+	return src
+}
+
 // precheck refuses what the parser should not see.
 func precheck(src []byte) (pos, string) {
 	at := pos{line: 1, col: 1}
 	if len(src) > MaxFile {
 		return at, fmt.Sprintf("the plan has %d bytes; a plan has at most %d", len(src), MaxFile)
+	}
+	if bytes.HasPrefix(src, []byte("\xff\xfe")) || bytes.HasPrefix(src, []byte("\xfe\xff")) {
+		return at, "this is UTF-16 text; save the plan as UTF-8"
 	}
 	for i, line := range bytes.Split(src, []byte("\n")) {
 		at.line = i + 1
