@@ -44,6 +44,7 @@ var engineOf = map[string]string{
 type fleetRunCommand struct {
 	*app
 	on, hosts, group, dir, by, ssh, local string
+	plays                                 string // the plan's folder
 	image, selector, pod, volume          string
 	sbatch, tare, kubectl                 []string
 	patience, every                       time.Duration
@@ -160,6 +161,7 @@ func (cmd *fleetRunCommand) run(ctx context.Context, name string) error {
 			return err
 		}
 	}
+	cmd.plays = filepath.Dir(name)
 	id, hosts, specs, err := cmd.begun(ctx, dir)
 	if err != nil {
 		return err

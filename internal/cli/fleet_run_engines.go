@@ -449,7 +449,7 @@ func (cmd *fleetRunCommand) sshHosts(ctx context.Context) (hosts, specs []string
 // inventory reads the inventory that --hosts names; nil where it is a list of hosts.
 func (cmd *fleetRunCommand) inventory(ctx context.Context) (list []inventory.Host, err error) {
 	if cmd.ansible {
-		src, err := inventory.Ansible(ctx, cmd.hosts)
+		src, err := inventory.Ansible(ctx, cmd.hosts, cmd.plays)
 		if err == nil {
 			list, err = inventory.ParseJSON(src, cmd.group)
 		}
@@ -462,6 +462,7 @@ func (cmd *fleetRunCommand) inventory(ctx context.Context) (list []inventory.Hos
 	if err != nil {
 		return nil, err
 	}
+	src = bytes.TrimPrefix(src, []byte("\ufeff"))
 	yaml := strings.HasSuffix(cmd.hosts, ".yaml") || strings.HasSuffix(cmd.hosts, ".yml")
 	switch {
 	case !isFile:
@@ -469,7 +470,8 @@ func (cmd *fleetRunCommand) inventory(ctx context.Context) (list []inventory.Hos
 	case bytes.HasPrefix(bytes.TrimSpace(src), []byte("{")) && !yaml:
 		list, err = inventory.ParseJSON(src, cmd.group)
 	case yaml || bytes.ContainsAny(src, "[=") || bytes.HasPrefix(src, []byte("#!")):
-		list, err = inventory.Parse(src, yaml, cmd.group)
+		list, err = inventory.Parse(src, yaml, cmd.group, os.DirFS(filepath.Dir(cmd.hosts)),
+			os.DirFS(cmd.plays))
 	default:
 		return nil, nil
 	}

@@ -19,8 +19,8 @@ const ansibleTime = 2 * time.Minute
 
 // Ansible has ansible-inventory read an inventory, whatever Ansible can read: files, folders, programs, the
 // configuration of a plugin. That runs the user's own programs and plugins, by the ansible.cfg that counts here. It
-// returns what ParseJSON reads.
-func Ansible(ctx context.Context, path string) ([]byte, error) {
+// returns what ParseJSON reads. plays is the folder of the plan, whose group_vars and host_vars count as a playbook's.
+func Ansible(ctx context.Context, path, plays string) ([]byte, error) {
 	path, err := filepath.Abs(path) // it begins with no dash, and is no list of hosts
 	if err != nil {
 		return nil, err
@@ -28,9 +28,12 @@ func Ansible(ctx context.Context, path string) ([]byte, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, err
 	}
+	if plays, err = filepath.Abs(plays); err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, ansibleTime)
 	defer cancel()
-	cmd := proc.Command(ctx, "ansible-inventory", "-i", path, "--list")
+	cmd := proc.Command(ctx, "ansible-inventory", "-i", path, "--playbook-dir", plays, "--list")
 	// Else what it cannot read would be an inventory without hosts.
 	cmd.Env = append(os.Environ(), "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED=true", "ANSIBLE_NOCOLOR=true")
 	out, err := proc.RunCmd(cmd, nil)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"net/netip"
 	"strconv"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 
 // parseINI reads the form with [groups].
 func parseINI(src []byte) (*tree, error) {
+	src = bytes.TrimPrefix(src, []byte("\ufeff"))
 	if bytes.HasPrefix(src, []byte("#!")) {
 		return nil, fmt.Errorf("it is a program that makes an inventory: %w", ErrAnsible)
 	}
@@ -26,7 +28,7 @@ func parseINI(src []byte) (*tree, error) {
 		}
 		var err error
 		switch {
-		case line[0] == '[':
+		case line[0] == '[' && !addressed(line):
 			section, kind, err = header(line)
 			if err == nil && section != "ungrouped" {
 				t.group(section)
@@ -50,6 +52,13 @@ func parseINI(src []byte) (*tree, error) {
 		}
 	}
 	return t, lines.Err()
+}
+
+// addressed tells whether a line begins with the address of a host in brackets, which a port follows.
+func addressed(line string) bool {
+	word, _, _ := strings.Cut(line, " ")
+	_, port := address(word)
+	return port != ""
 }
 
 // header reads [group], [group:children] or [group:vars].
@@ -101,7 +110,11 @@ func (t *tree) hostLine(section, line string) error {
 		}
 		vars[name] = value
 	}
-	names, err := expand(words[0])
+	pattern, port := address(words[0])
+	if _, said := vars["ansible_port"]; port != "" && !said {
+		vars["ansible_port"] = port
+	}
+	names, err := expand(pattern)
 	if err != nil {
 		return err
 	}
@@ -122,7 +135,7 @@ const mostOfRange = 10_000
 // expand fills in ranges such as web[01:50].example.com, db-[a:f] and n[0:100:10].
 func expand(pattern string) ([]string, error) {
 	open := strings.IndexByte(pattern, '[')
-	if open < 0 {
+	if _, err := netip.ParseAddr(pattern); open < 0 || err == nil {
 		return []string{pattern}, nil
 	}
 	inner, rest, ok := strings.Cut(pattern[open+1:], "]")
@@ -130,9 +143,6 @@ func expand(pattern string) ([]string, error) {
 		return nil, fmt.Errorf("%.60q has a [ without a ]", pattern)
 	}
 	bounds := strings.Split(inner, ":")
-	if open == 0 && len(bounds) > 3 {
-		return []string{pattern}, nil // an address of IPv6
-	}
 	step := 1
 	if len(bounds) == 3 {
 		n, err := strconv.Atoi(bounds[2])

@@ -6,8 +6,10 @@
 package inventory
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"strconv"
@@ -47,8 +49,8 @@ type tree struct {
 
 func newTree() *tree { return &tree{groups: map[string]*group{}, vars: map[string]map[string]string{}} }
 
-// all is the group that everything is in.
-const all = "all"
+// all is the group that everything is in, ungrouped that of what is in no other.
+const all, ungrouped = "all", "ungrouped"
 
 func (t *tree) group(name string) *group {
 	g := t.groups[name]
@@ -84,8 +86,9 @@ func checkName(name string) error {
 }
 
 // Parse reads an inventory, as YAML where yaml says so, and returns its hosts in their order: of a group and all that
-// it contains, or all of them where limit is "". Hosts whose connection is none of ssh's are an error.
-func Parse(src []byte, yaml bool, limit string) ([]Host, error) {
+// it contains, or all of them where limit is "". The group_vars and host_vars of the folders beside it count: the
+// inventory's, then the plan's, as a playbook's. Hosts whose connection is none of ssh's are an error.
+func Parse(src []byte, yaml bool, limit string, beside ...fs.FS) ([]Host, error) {
 	if len(src) > MaxFile {
 		return nil, fmt.Errorf("it is longer than %d MiB", MaxFile>>20)
 	}
@@ -97,11 +100,11 @@ func Parse(src []byte, yaml bool, limit string) ([]Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.resolve(limit)
+	return t.resolve(limit, beside...)
 }
 
 // resolve finds the members of the group and what counts for each.
-func (t *tree) resolve(limit string) ([]Host, error) {
+func (t *tree) resolve(limit string, beside ...fs.FS) ([]Host, error) {
 	if err := t.loops(); err != nil {
 		return nil, err
 	}
@@ -121,7 +124,11 @@ func (t *tree) resolve(limit string) ([]Host, error) {
 		}
 		t.collect(limit, member)
 	}
-	inherited := t.inherit()
+	files := &varsFiles{left: maxVarsFiles}
+	inherited, err := t.inherit(files, beside, member)
+	if err != nil {
+		return nil, err
+	}
 	var out []Host
 	for _, name := range t.hosts {
 		if !member[name] {
@@ -132,6 +139,13 @@ func (t *tree) resolve(limit string) ([]Host, error) {
 			vars = map[string]string{}
 		}
 		maps.Copy(vars, t.vars[name]) // what is said of a host counts more than of any group
+		for _, folder := range beside {
+			own, err := files.of(folder, "host_vars", name)
+			if err != nil {
+				return nil, err
+			}
+			maps.Copy(vars, own)
+		}
 		h, err := connection(name, vars)
 		if err != nil {
 			return nil, fmt.Errorf("host %s: %w", name, err)
@@ -201,9 +215,12 @@ func (t *tree) collect(name string, member map[string]bool) {
 	walk(name)
 }
 
-// inherit gives each host the variables of its groups: those of the group that contains others before those of the one
-// that is contained, which count more; of groups side by side the later one in the alphabet counts more.
-func (t *tree) inherit() map[string]map[string]string {
+// inherit gives each of some hosts the variables of its groups: those of the group that contains others before those of
+// the one that is contained, which count more; of groups side by side the later one in the alphabet counts more. What
+// the files of variables say of a group counts more than what the inventory says of any, and of a later folder more
+// than of an earlier one; what they say of all counts less than of others (Ansible's "Understanding variable
+// precedence").
+func (t *tree) inherit(files *varsFiles, beside []fs.FS, hosts map[string]bool) (map[string]map[string]string, error) {
 	depth := map[string]int{}
 	var walk func(name string, d int)
 	walk = func(name string, d int) {
@@ -218,37 +235,77 @@ func (t *tree) inherit() map[string]map[string]string {
 		}
 	}
 	for _, name := range t.order {
-		if name == all {
-			walk(name, 0)
-			continue
+		if name != all {
+			walk(name, 1)
 		}
-		walk(name, 1)
 	}
-	order := slices.Clone(t.order)
-	slices.SortFunc(order, func(a, b string) int {
-		if depth[a] != depth[b] {
-			return depth[a] - depth[b]
-		}
-		return strings.Compare(a, b)
+	depth[all], depth[ungrouped] = 0, 1
+	walk(all, 0)
+	order := slices.SortedFunc(maps.Keys(depth), func(a, b string) int {
+		return cmp.Or(depth[a]-depth[b], strings.Compare(a, b))
 	})
 	out := map[string]map[string]string{}
-	for _, name := range order {
-		vars := t.groups[name].vars
+	give := func(name string, vars map[string]string) {
 		if len(vars) == 0 {
-			continue
+			return
 		}
-		member := map[string]bool{}
-		if t.collect(name, member); name == all {
-			for _, h := range t.hosts {
-				member[h] = true
+		for h := range t.members(name) {
+			if hosts[h] {
+				if out[h] == nil {
+					out[h] = map[string]string{}
+				}
+				maps.Copy(out[h], vars)
 			}
 		}
-		for h := range member {
-			if out[h] == nil {
-				out[h] = map[string]string{}
-			}
-			maps.Copy(out[h], vars)
+	}
+	for _, name := range order {
+		if g := t.groups[name]; g != nil {
+			give(name, g.vars)
 		}
+	}
+	read := func(folder fs.FS, name string) error {
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(t.members(name))), func(h string) bool { return hosts[h] }) {
+			return nil // its files concern nobody
+		}
+		vars, err := files.of(folder, "group_vars", name)
+		give(name, vars)
+		return err
+	}
+	for _, names := range [][]string{order[:1], order[1:]} { // all is the first
+		for _, folder := range beside {
+			for _, name := range names {
+				if err := read(folder, name); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	return out, nil
+}
+
+// members are the hosts of a group and of all that it contains; of ungrouped those that are in no other group but all.
+func (t *tree) members(name string) map[string]bool {
+	out := map[string]bool{}
+	switch name {
+	case all:
+		for _, h := range t.hosts {
+			out[h] = true
+		}
+	case ungrouped:
+		in := map[string]bool{}
+		for name, g := range t.groups {
+			if name != all && name != ungrouped {
+				for _, h := range g.hosts {
+					in[h] = true
+				}
+			}
+		}
+		for _, h := range t.hosts {
+			out[h] = !in[h]
+		}
+		maps.DeleteFunc(out, func(_ string, is bool) bool { return !is })
+	default:
+		t.collect(name, out)
 	}
 	return out
 }

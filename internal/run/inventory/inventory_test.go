@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"tare/internal/sys/proc"
 )
@@ -213,7 +214,7 @@ func TestAnsible(t *testing.T) {
 	file("folder/one", ini, 0o644)
 	for _, path := range []string{file("hosts.ini", ini, 0o644), filepath.Join(dir, "folder"),
 		file("program", "#!/bin/sh\ncat <<'END'\n"+asJSON+"\nEND\n", 0o755)} {
-		src, err := Ansible(t.Context(), path)
+		src, err := Ansible(t.Context(), path, ".")
 		if err != nil {
 			t.Fatalf("%s: %v", path, err)
 		}
@@ -235,9 +236,91 @@ func TestAnsible(t *testing.T) {
 		file("broken", "#!/bin/sh\nexit 1\n", 0o755): "broken",
 		"nodes,": "no such file",
 	} {
-		if src, err := Ansible(t.Context(), path); err == nil || !strings.Contains(err.Error(), want) {
+		if src, err := Ansible(t.Context(), path, "."); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %q, %v", path, src, err)
 		}
+	}
+}
+
+// TestLayouts holds inventories with what stands beside them against ansible-inventory.
+func TestLayouts(t *testing.T) {
+	if _, err := proc.LookPath("ansible-inventory"); err != nil {
+		if os.Getenv("TARE_REQUIRE") != "" {
+			t.Fatal("ansible-inventory is not installed, and TARE_REQUIRE is set: run scripts/deps.sh")
+		}
+		t.Skip("ansible-inventory is not installed")
+	}
+	t.Setenv("HOME", t.TempDir())
+	for name, files := range map[string]map[string]string{
+		"group_vars and host_vars": {"hosts": "[web]\nweb1\nweb2 ansible_port=1\n[web:vars]\nansible_user=file\n",
+			"group_vars/all.yml": "ansible_port: 2222\nansible_user: deploy\n",
+			"host_vars/web1.yml": "ansible_host: 192.0.2.7\n"},
+		"groups in groups": {"hosts": "solo\n[a]\nx\n[b]\nx\ny\n[c:children]\na\nb\n[all:vars]\nansible_port=1\n",
+			"group_vars/all": "ansible_user: all\n", "group_vars/c.yaml": "ansible_user: c\nansible_port: 3\n",
+			"group_vars/a.json": `{"ansible_user": "a"}`, "group_vars/ungrouped.yml": "ansible_port: 9\n"},
+		"folders of files": {"hosts": "[web]\nh\n", "group_vars/web/a.yml": "ansible_user: a\nansible_port: 1\n",
+			"group_vars/web/b": "ansible_user: b\n", "group_vars/web/.c.yml": "ansible_user: c\n",
+			"group_vars/web/d.yml~": "ansible_user: d\n", "group_vars/web/e.txt": "ansible_user: e\n",
+			"group_vars/web/sub/f.yml": "ansible_port: 7\n", "host_vars/h/x.yml": "ansible_host: 192.0.2.8\n"},
+		"the first of a name": {"hosts": "h\n", "host_vars/h": "ansible_user: plain\n",
+			"host_vars/h.yml": "ansible_user: yml\n"},
+		"not of this name": {"hosts": "web[1:2]\n", "group_vars/web.yml": "ansible_user: no\n",
+			"host_vars/web2.yml": "ansible_port: 2\n"},
+		"anchors": {"hosts.yml": "all:\n  vars: {ansible_user: everyone}\n  children:\n    web:\n      hosts:\n" +
+			"        foo: {ansible_user: &u webuser, ansible_host: &h 192.0.2.1}\n        bar: {ansible_user: *u, " +
+			"ansible_port: 2201}\n"},
+		"merges": {"hosts.yml": "all:\n  hosts:\n    a: &common {ansible_user: shared, ansible_port: 2200}\n    b: " +
+			"*common\n" +
+			"    c:\n      <<: *common\n      ansible_host: 192.0.2.3\n    d: {<<: [*common, {ansible_host: x, " +
+			"ansible_user: y}], ansible_port: 5}\n"},
+		"a group that is an alias": {"hosts.yml": "all:\n  children:\n    a: &g {hosts: {h1: , h2: {ansible_port: " +
+			"3}}}\n    b: *g\n"},
+		"a mark and a directive": {"hosts.yml": "\ufeff%YAML 1.1\n---\nall: {hosts: {h: {ansible_user: 'x y'}}}\n"},
+		"blocks and tags": {"hosts.yml": "all:\n  hosts:\n    h:\n      ansible_user: !unsafe u\n      " +
+			"ansible_host: >-\n        folded\n" +
+			"      ansible_port: !!int 22\n"},
+		"ports":     {"hosts": "web1:2222\nweb[1:2].x:23\nweb3:24 ansible_port=25\n192.0.2.1:26\n"},
+		"addresses": {"hosts": "2001:db8::2\n[2001:db8::1]:2222 ansible_user=u\n[::1]:5\n"},
+		"addresses, YAML": {"hosts.yml": "all:\n  hosts:\n    '[2001:db8::1]:2222':\n    2001:db8::2:\n    " +
+			"'h[1:2]:99': {ansible_user: u}\n"},
+		"beside the plan, too": {"hosts": "[a]\nx\ny ansible_user=file\n[b]\nx\n",
+			"group_vars/all.yml": "ansible_user: all\nansible_port: 1\n", "group_vars/a.yml": "ansible_host: a\n",
+			"plan/group_vars/all.yml": "ansible_port: 2\nansible_host: all\n", "group_vars/b.yml": "ansible_user: b\n",
+			"plan/group_vars/a.yml": "ansible_user: plan\n", "host_vars/y.yml": "ansible_port: 3\n",
+			"plan/host_vars/y.yml": "ansible_port: 4\n"},
+		"variables of all": {"hosts.yml": "all: {vars: {ansible_port: 1}, hosts: {h: }}\n",
+			"group_vars/all/main.yml": "&x\nansible_user: &y z\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			main := ""
+			for file, text := range files {
+				path := filepath.Join(dir, file)
+				if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text),
+					0o644)); err != nil {
+					t.Fatal(err)
+				}
+				if strings.HasPrefix(file, "hosts") {
+					main = file
+				}
+			}
+			src, err := Ansible(t.Context(), filepath.Join(dir, main), filepath.Join(dir, "plan"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := ParseJSON(src, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := Parse([]byte(files[main]), strings.HasSuffix(main, ".yml"), "", os.DirFS(dir),
+				os.DirFS(filepath.Join(dir, "plan")))
+			byName := func(a, b Host) int { return strings.Compare(a.Name, b.Name) }
+			slices.SortFunc(got, byName)
+			slices.SortFunc(want, byName)
+			if err != nil || !slices.Equal(got, want) {
+				t.Errorf("%+v, %v; ansible-inventory says %+v", got, err, want)
+			}
+		})
 	}
 }
 
@@ -248,7 +331,7 @@ func TestRanges(t *testing.T) {
 		"n[08:11]x":       "n08x n09x n10x n11x",
 		"n[0:10:5]":       "n0 n5 n10",
 		"[a:c]-[1:2]":     "a-1 a-2 b-1 b-2 c-1 c-2",
-		"[2001:db8::1]":   "[2001:db8::1]",
+		"[2001:db8::1]":   "error",
 		"n[1:2":           "error",
 		"n[2:1]":          "error",
 		"n[1:x]":          "error",
@@ -292,10 +375,10 @@ func TestMistakes(t *testing.T) {
 	}
 	for src, want := range map[string]string{
 		"":                             "names no host",
-		"all: [a, b]":                  "is a mapping",
+		"all: [a, b]":                  "must be a mapping",
 		"all: {hosts: {a: }, x: {}}":   "has \"x\"",
 		"all: {hosts: {a: }":           "",
-		"a: &x {children: {b: *x}}":    "is a mapping",
+		"a: &x {children: {b: *x}}":    "groups deep",
 		"a: {hosts: {h: }, hosts: {}}": "",
 		"a: {children: {b: {children: {a: {hosts: {h: }}}}}}": "contains itself",
 		"{[1]: 2}": "",
@@ -332,8 +415,10 @@ func TestTenThousandHosts(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(ini), false)
 	f.Add([]byte(asYAML), true)
+	f.Add([]byte("a: &x\n  hosts: {h: &h {ansible_port: 1}, i: {<<: [*h, *h]}}\nb: *x\nansible_user: u\n"), true)
+	f.Add([]byte("[::1]:22 ansible_user=u\n"), false)
 	f.Fuzz(func(t *testing.T, src []byte, yaml bool) {
-		hosts, err := Parse(src, yaml, "")
+		hosts, err := Parse(src, yaml, "", fstest.MapFS{"group_vars/all": {Data: src}})
 		if err != nil {
 			return
 		}

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,7 +24,7 @@ func ParseJSON(src []byte, limit string) ([]Host, error) {
 		return nil, fmt.Errorf("it is longer than %d MiB", MaxFile>>20)
 	}
 	var groups map[string]json.RawMessage
-	if err := json.Unmarshal(src, &groups); err != nil {
+	if err := json.Unmarshal(bytes.TrimPrefix(src, []byte("\ufeff")), &groups); err != nil {
 		return nil, jsonError(src, err)
 	}
 	t := newTree()

@@ -12,8 +12,7 @@ import (
 const MaxScript = 1 << 20
 
 // Lines reads the #SBATCH lines of a script as arguments, as sbatch does (its opt.c, get_argument): the lines that
-// begin
-// so at their first column, before the first line that is a command.
+// begin so at their first column, before the first line that is a command.
 func Lines(src []byte) ([]string, error) {
 	if len(src) > MaxScript {
 		return nil, fmt.Errorf("it is longer than %d MiB", MaxScript>>20)
