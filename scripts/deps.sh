@@ -447,7 +447,8 @@ test) packages=(qemu-system-x86 qemu-system-arm opensbi qemu-utils ipxe-qemu doc
 	postgresql postgresql-contrib mariadb-server percona-toolkit mmdebstrap
 	nfs-ganesha nfs-ganesha-vfs samba smbclient rpcbind sshfs rsync groff-base exfatprogs
 	libvirt-daemon libvirt-clients dnsmasq-base open-vm-tools vagrant vagrant-libvirt vagrant-sshfs make chromium fonts-dejavu-core bzip2 xz-utils xfsprogs btrfs-progs dosfstools ntfs-3g attr
-	xorriso isolinux syslinux-common systemd-boot-efi mtools ovmf slurm-wlm slurmdbd munge python3-venv ansible-core parallel) ;;
+	xorriso isolinux syslinux-common systemd-boot-efi mtools ovmf slurm-wlm slurmdbd munge python3-venv ansible-core parallel
+	cryptsetup-bin f2fs-tools nilfs-tools jfsutils) ;;
 demo) packages=(qemu-system-x86 ipxe-qemu e2fsprogs) ;;
 bench) packages=(fio sysbench mbw iperf3 hyperfine gcc libc6-dev qemu-system-x86 ipxe-qemu qemu-utils e2fsprogs docker.io iproute2 bzip2 wrk apache2-utils nginx-light mariadb-server postgresql percona-toolkit) ;;
 *)

@@ -284,6 +284,10 @@ func (m *measure) stored() int64 { return m.data() + m.r.Space.Compressed }
 // take no space and cannot be freed.
 func (m *measure) reclaim() int64 {
 	s := &m.r.Space
+	several := func(p volume.Partition) bool { return p.FS != nil && p.FS.Devices > 1 }
+	if slices.ContainsFunc(m.r.Disk.Partitions, several) {
+		return -1
+	}
 	zero := max(int64(s.Zeros.Low*float64(s.Data))-(s.Data-m.data()), 0)
 	switch {
 	case s.Used >= 0:

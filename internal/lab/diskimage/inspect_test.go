@@ -362,3 +362,21 @@ func TestAdviceLosesNothingUnsaid(t *testing.T) {
 		t.Errorf("static: %s %q", text, commands)
 	}
 }
+
+// TestOneOfSeveral holds that what one device of several stores is no advice on what can be freed.
+func TestOneOfSeveral(t *testing.T) {
+	disktest.Need(t, "mkfs.btrfs", "truncate")
+	dir := t.TempDir()
+	disktest.Run(t, dir, "truncate", "-s", "300M", "a", "b")
+	disktest.Run(t, dir, "mkfs.btrfs", "-q", "-f", "a", "b")
+	r, err := Inspect(t.Context(), filepath.Join(dir, "a"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	if err := Text(&text, r, 100); err != nil || r.Space.Used != -1 || r.Space.Reclaimable != -1 ||
+		!strings.Contains(text.String(), "one of 2 devices") ||
+		!strings.Contains(text.String(), "can be freed: unknown") {
+		t.Errorf("%+v, %v\n%s", r.Space, err, &text)
+	}
+}

@@ -21,6 +21,9 @@ func schemaOf(t reflect.Type) map[string]any {
 	case reflect.Struct:
 		properties, required := map[string]any{}, []string{}
 		for i := range t.NumField() {
+			if !t.Field(i).IsExported() {
+				continue
+			}
 			name, options, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
 			properties[name] = schemaOf(t.Field(i).Type)
 			if options != "omitempty" {

@@ -130,6 +130,9 @@ func (p *printer) contents(r *Report) {
 			if fs.Used >= 0 {
 				what += fmt.Sprintf(", %s of %s used (%s)", about(fs.Used), about(fs.Total), fs.From)
 			}
+			if fs.Note != "" {
+				what += ": " + fs.Note
+			}
 		}
 		p.line(name, "at %d, %s: %s", x.Start, about(x.Length), what)
 	}

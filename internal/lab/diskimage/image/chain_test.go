@@ -85,6 +85,29 @@ func TestExternalDataFile(t *testing.T) {
 	if r, err := c.At(0); err != nil || c.Files()[r.File].Name() != filepath.Join(dir, "data.raw") {
 		t.Errorf("byte 0 lies in %v (%v), want data.raw", r, err)
 	}
+	for _, cut := range []struct {
+		length int64
+		count  int64
+	}{{8 << 20, 0}, {3<<20 + 65536, 0}, {3<<20 + 4096, 1}, {3 << 20, 1}, {4096, 2}, {0, 2}} {
+		if err := os.Truncate(filepath.Join(dir, "data.raw"), cut.length); err != nil {
+			t.Fatal(err)
+		}
+		c := open(t, filepath.Join(dir, "top"))
+		for _, err := range c.Walk(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		count := int64(0)
+		for _, p := range c.Problems() {
+			if count += int64(p.Count); p.Code != ProblemOutside {
+				t.Errorf("a data file of %d bytes: %+v", cut.length, p)
+			}
+		}
+		if count != cut.count {
+			t.Errorf("a data file of %d bytes: %+v, want %d blocks", cut.length, c.Problems(), cut.count)
+		}
+	}
 	if err := os.Remove(filepath.Join(dir, "data.raw")); err != nil {
 		t.Fatal(err)
 	}

@@ -295,3 +295,14 @@ func FuzzDescriptor(f *testing.F) {
 		}
 	})
 }
+
+// TestOthersAreNamed holds that what is no image of a disk, or one that is not read, is refused by its name.
+func TestOthersAreNamed(t *testing.T) {
+	for _, o := range others {
+		b := make([]byte, 8192)
+		copy(b[o.at:], o.magic)
+		if _, err := Open(put(t, t.TempDir(), b)); err == nil || !strings.Contains(err.Error(), o.name) {
+			t.Errorf("%s: %v", o.name, err)
+		}
+	}
+}

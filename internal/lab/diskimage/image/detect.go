@@ -58,6 +58,20 @@ var others = []struct {
 	{0, "LUKS\xba\xbe", "LUKS, which is encrypted as a whole"},
 	{0, "koly", "an Apple disk image"},
 	{0, "QED\x00", "QED"},
+	{0, "EVF\x09\x0d\x0a\xff\x00", "an EnCase image (E01)"},
+	{0, "EVF2\x0d\x0a\x81", "an EnCase image (Ex01)"},
+	{0, "LVF\x09\x0d\x0a\xff\x00", "an EnCase image of files (L01)"},
+	{0, "AFF10\r\n\x00", "an image of the Advanced Forensic Format (AFF)"},
+	{0, "Bochs Virtual HD Image", "a disk image of Bochs"},
+	{0, "MSWIM\x00\x00\x00", "a Windows image (WIM)"},
+	{0, "\x1f\x8b\x08", "compressed with gzip"},
+	{0, "\xfd7zXZ\x00", "compressed with xz"},
+	{0, "\x28\xb5\x2f\xfd", "compressed with zstd"},
+	{0, "\x04\x22\x4d\x18", "compressed with lz4"},
+	{4, "1AY&SY", "compressed with bzip2"},
+	{0, "PK\x03\x04", "a zip archive"},
+	{0, "7z\xbc\xaf\x27\x1c", "a 7z archive"},
+	{257, "ustar", "a tar archive, as an OVA is"},
 }
 
 // detect finds the format by its signature.

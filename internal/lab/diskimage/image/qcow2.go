@@ -297,9 +297,12 @@ func (m *qcow2) claim(guest int64, e qcowEntry) {
 			m.s.problem(m.f, ProblemTable, guest, "entries point to misaligned clusters")
 		}
 	case e.state == Data || e.mixed && e.host != 0:
-		// An external data file may be shorter than the disk: the rest reads as zeros.
-		if !m.external {
-			m.s.claim(m.data, guest, e.host, m.cluster)
+		m.s.claim(m.data, guest, e.host, m.cluster)
+		// QEMU makes a separate file as long as the disk, so that the end of a cluster is missing only from one that
+		// was cut. The image's own last cluster may be shorter.
+		if end := e.host + min(m.cluster, m.size-guest); m.external && m.s.walking && e.host < m.data.size &&
+			end > m.data.size {
+			m.s.problem(m.data, ProblemOutside, guest, "the file ends in the middle of a block: it is truncated")
 		}
 	case e.state == Compressed && e.host >= m.f.size && m.s.walking:
 		m.s.problem(m.f, ProblemOutside, guest,

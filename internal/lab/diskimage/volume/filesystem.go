@@ -9,7 +9,7 @@ import (
 
 // FileSystem is what a file system's superblock says. Sizes are bytes.
 type FileSystem struct {
-	Kind  string `json:"kind"` // "ext4", "xfs", "btrfs", "ntfs", "fat32", "exfat"; also "swap", "lvm2", "luks"
+	Kind  string `json:"kind"` // "ext4", "xfs", "btrfs", "ntfs"...; also "swap", "lvm2", "luks", "mdraid", "bitlocker"
 	Label string `json:"label"`
 	UUID  string `json:"uuid"`
 	Block int64  `json:"block_bytes"` // unit of allocation
@@ -17,12 +17,17 @@ type FileSystem struct {
 	Used  int64  `json:"used_bytes"` // with its own tables and journal; -1 if it does not report it
 	// From is the source of Used: counters are exact if the file system was closed cleanly, a bitmap always is.
 	From string `json:"used_from"`
+	// Devices is how many devices it lies on, where that is known to be more than one: no figure for one of them says
+	// what the others hold.
+	Devices int64  `json:"devices,omitempty"`
+	Note    string `json:"note,omitempty"` // why Used is not known
+	place   int64  // of what it was recognised by
 }
 
 // fileSystem recognises a file system by its superblock. It returns nil for an unknown one.
 func (d disk) fileSystem(start, length int64) (*FileSystem, error) {
 	v := disk{r: section{d.r, start}, size: length, left: d.left}
-	for _, probe := range []func(disk) (*FileSystem, error){ext, xfs, btrfs, ntfs, exfat, fat, marked} {
+	for _, probe := range []func(disk) (*FileSystem, error){container, ext, xfs, btrfs, ntfs, exfat, fat, other} {
 		fs, err := probe(v)
 		if err != nil || fs != nil {
 			return fs, err
@@ -55,8 +60,13 @@ func ext(d disk) (*FileSystem, error) {
 		return nil, err
 	}
 	fs := &FileSystem{Kind: "ext2", Label: text(b[120:136]), UUID: uuid(b[104:]), Block: 1024 << le.Uint32(b[24:]),
-		From: "superblock"}
+		From: "superblock", place: 1024}
 	compat, incompat := le.Uint32(b[92:]), le.Uint32(b[96:])
+	if incompat&8 != 0 {
+		fs.Kind, fs.Note, fs.From, fs.Total, fs.Used = "jbd", "the journal of an ext3 or ext4 on another device", "",
+			int64(min(le.Uint32(b[4:]), 1<<31))*fs.Block, -1
+		return fs, nil
+	}
 	switch {
 	case incompat&0x2c0 != 0: // extents, 64bit, flex_bg
 		fs.Kind = "ext4"
@@ -95,28 +105,16 @@ func btrfs(d disk) (*FileSystem, error) {
 	if total > 1<<60 || used > total {
 		return nil, nil
 	}
-	return &FileSystem{
+	fs := &FileSystem{
 		Kind: "btrfs", Label: text(b[0x12b : 0x12b+256]), UUID: uuid(b[32:]), Block: int64(le.Uint32(b[0x90:])),
 		Total: int64(total), Used: int64(used), From: "superblock, each byte counted once even if two copies are kept",
-	}, nil
-}
-
-// marked recognises contents other than files.
-func marked(d disk) (*FileSystem, error) {
-	b, err := d.bytes(0, 4096)
-	if err != nil {
-		return nil, err
+		place: 64 << 10,
 	}
-	fs := &FileSystem{Total: d.size, Used: -1}
-	switch {
-	case string(b[512:520]) == "LABELONE":
-		fs.Kind = "lvm2"
-	case string(b[:6]) == "LUKS\xba\xbe":
-		fs.Kind = "luks"
-	case string(b[4086:]) == "SWAPSPACE2":
-		fs.Kind, fs.Label, fs.Block = "swap", text(b[1052:1068]), 4096
-	default:
-		return nil, nil
+	if devices := le.Uint64(b[0x88:]); devices > 1 {
+		own, allocated := min(le.Uint64(b[0xd1:]), 1<<60), le.Uint64(b[0xd9:])
+		fs.Devices, fs.Total, fs.Used, fs.From = int64(min(devices, 1<<32)), int64(own), -1, ""
+		fs.Note = fmt.Sprintf("one of %d devices, with %d of its %d bytes allocated: what is used cannot be told from "+
+			"one of them", devices, allocated, own)
 	}
 	return fs, nil
 }

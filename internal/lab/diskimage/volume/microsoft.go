@@ -1,8 +1,10 @@
 package volume
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
+	"math"
 
 	"tare/internal/lab/diskimage/field"
 )
@@ -43,14 +45,23 @@ func ntfs(d disk) (*FileSystem, error) {
 	if !powerOfTwo(record, 512, 64<<10) || mft > uint64(clusters) {
 		return fs, nil
 	}
-	const bitmapFile = 6
-	r, err := d.bytes(int64(mft)*cluster+bitmapFile*record, int(record))
+	file := func(n int64) (r []byte, ok bool, err error) {
+		r, err = d.bytes(int64(mft)*cluster+n*record, int(record))
+		return r, err == nil && unfix(r), err
+	}
+	const volumeFile, bitmapFile, nameAttribute = 3, 6, 0x60
+	r, ok, err := file(volumeFile)
 	if err != nil {
 		return nil, err
 	}
+	if name := resident(attribute(r, nameAttribute)); ok && name != nil {
+		fs.Label = field.UTF16(name, le)
+	}
+	if r, ok, err = file(bitmapFile); err != nil {
+		return nil, err
+	}
 	count := ones{left: clusters}
-	ok := unfix(r, int(sector)) && d.countable(fs, clusters/8)
-	if ok {
+	if ok = ok && d.countable(fs, clusters/8); ok {
 		ok, err = d.ntfsData(r, cluster, clusters, &count)
 	}
 	if err != nil {
@@ -62,8 +73,10 @@ func ntfs(d disk) (*FileSystem, error) {
 	return fs, nil
 }
 
-// unfix restores the last two bytes of each sector of a record; on the disk they are replaced by a sequence number.
-func unfix(r []byte, sector int) bool {
+// unfix restores the last two bytes of each 512 of a record, whatever the disk's sectors are; on the disk they are
+// replaced by a sequence number.
+func unfix(r []byte) bool {
+	const sector = 512
 	le := binary.LittleEndian
 	at, n := int(le.Uint16(r[4:])), int(le.Uint16(r[6:]))
 	if string(r[:4]) != "FILE" || n < 1 || at+2*n > len(r) || (n-1)*sector > len(r) {
@@ -79,33 +92,48 @@ func unfix(r []byte, sector int) bool {
 	return true
 }
 
-// ntfsData reads a record's unnamed data, which lies in runs of clusters. ok is false if it cannot be found.
-func (d disk) ntfsData(r []byte, cluster, clusters int64, count *ones) (ok bool, err error) {
+// attribute finds a record's unnamed attribute of a kind; nil if there is none.
+func attribute(r []byte, kind uint32) []byte {
 	le := binary.LittleEndian
 	for at := int(le.Uint16(r[20:])); at+24 <= len(r); {
-		kind, n := le.Uint32(r[at:]), int(le.Uint32(r[at+4:]))
-		if kind == 0xffffffff || n < 24 || n > len(r)-at {
-			return false, nil
+		found, n := le.Uint32(r[at:]), int(le.Uint32(r[at+4:]))
+		if found == 0xffffffff || n < 24 || n > len(r)-at {
+			return nil
 		}
 		a := r[at : at+n]
 		at += n
-		if kind != 0x80 || a[9] != 0 {
-			continue
+		if found == kind && a[9] == 0 {
+			return a
 		}
-		if a[8] == 0 { // resident: in the record itself
-			length, off := int(le.Uint32(a[16:])), int(le.Uint16(a[20:]))
-			if length > n || off > n-length {
-				return false, nil
-			}
-			count.add(a[off : off+length])
-			return count.left <= 0, nil
-		}
-		if n < 64 || int(le.Uint16(a[32:])) > n {
-			return false, nil
-		}
-		return d.ntfsRuns(a[le.Uint16(a[32:]):], cluster, clusters, count)
 	}
-	return false, nil
+	return nil
+}
+
+// resident is the value of an attribute that lies in the record itself; nil if it does not.
+func resident(a []byte) []byte {
+	if len(a) < 24 || a[8] != 0 {
+		return nil
+	}
+	length, off := int(binary.LittleEndian.Uint32(a[16:])), int(binary.LittleEndian.Uint16(a[20:]))
+	if length > len(a) || off > len(a)-length {
+		return nil
+	}
+	return a[off : off+length]
+}
+
+// ntfsData reads a record's unnamed data, which lies in runs of clusters. ok is false if it cannot be found.
+func (d disk) ntfsData(r []byte, cluster, clusters int64, count *ones) (ok bool, err error) {
+	a, le := attribute(r, 0x80), binary.LittleEndian
+	switch {
+	case a == nil:
+		return false, nil
+	case a[8] == 0:
+		count.add(resident(a))
+		return count.left <= 0, nil
+	case len(a) < 64 || int(le.Uint16(a[32:])) > len(a):
+		return false, nil
+	}
+	return d.ntfsRuns(a[le.Uint16(a[32:]):], cluster, clusters, count)
 }
 
 func (d disk) ntfsRuns(b []byte, cluster, clusters int64, count *ones) (ok bool, err error) {
@@ -148,29 +176,30 @@ func exfat(d disk) (*FileSystem, error) {
 	fs := &FileSystem{Kind: "exfat", UUID: fmt.Sprintf("%08X", le.Uint32(b[100:])), Block: cluster,
 		Total: clusters * cluster, Used: -1}
 	place := func(n uint32) int64 { return heap + (int64(n)-2)*cluster }
-	// The bitmap's entry is among the first entries of the root directory.
-	root, err := d.bytes(place(le.Uint32(b[96:])), int(min(cluster, 64<<10)))
-	if err != nil {
-		return nil, err
-	}
-	for ; len(root) >= 32 && root[0] != 0; root = root[32:] {
-		switch root[0] {
+	root := directory{table: int64(le.Uint32(b[80:])) << b[108], heap: heap, cluster: cluster,
+		first: le.Uint32(b[96:]), mask: math.MaxUint32}
+	err = d.entries(root, func(e []byte) (more bool, err error) {
+		switch e[0] {
 		case 0x83:
-			fs.Label = field.UTF16(root[2:min(2+2*int(root[1]), 24)], binary.LittleEndian)
+			fs.Label = field.UTF16(e[2:min(2+2*int(e[1]), 24)], binary.LittleEndian)
 		case 0x81:
-			length, first := le.Uint64(root[24:]), le.Uint32(root[20:])
-			if root[1]&1 != 0 || first < 2 || length > maxTables || int64(length) < (clusters+7)/8 ||
+			length, first := le.Uint64(e[24:]), le.Uint32(e[20:])
+			if e[1]&1 != 0 || first < 2 || length > maxTables || int64(length) < (clusters+7)/8 ||
 				!d.countable(fs, int64(length)) {
-				continue
+				return true, nil
 			}
 			count := ones{left: clusters}
 			if err := d.each(place(first), int64(length), count.add); err != nil {
-				return nil, err
+				return false, err
 			}
 			if count.left <= 0 {
 				fs.Used, fs.From = count.set*cluster, "bitmap"
 			}
 		}
+		return fs.Label == "" || fs.Used < 0, nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return fs, nil
 }
@@ -200,16 +229,24 @@ func fat(d disk) (*FileSystem, error) {
 		return nil, nil
 	}
 	fs := &FileSystem{Block: sector * per, Total: sectors * sector, Used: -1}
-	width, label := 12, b[39:]
+	width, serial := 12, b[39:]
 	switch {
 	case wideFAT:
-		fs.Kind, width, label = "fat32", 32, b[67:]
+		fs.Kind, width, serial = "fat32", 32, b[67:]
 	case clusters >= 4085:
 		fs.Kind, width = "fat16", 16
 	default:
 		fs.Kind = "fat12"
 	}
-	fs.UUID, fs.Label = fmt.Sprintf("%08X", le.Uint32(label)), text(label[4:15])
+	fs.UUID = fmt.Sprintf("%08X", le.Uint32(serial))
+	root := directory{table: reserved * sector, heap: (reserved + copies*table + rootDir) * sector, cluster: fs.Block,
+		mask: 0x0fffffff}
+	if root.fixed = rootDir * sector; wideFAT {
+		root.first = le.Uint32(b[44:])
+	}
+	if fs.Label, err = d.fatLabel(root); err != nil {
+		return nil, err
+	}
 	need := ((clusters+2)*int64(width) + 7) / 8
 	if need > table*sector || !d.countable(fs, need) {
 		return fs, nil
@@ -221,6 +258,71 @@ func fat(d disk) (*FileSystem, error) {
 	fs.Used = fs.Total - clusters*fs.Block + used*fs.Block
 	fs.From = "allocation table"
 	return fs, nil
+}
+
+// directory is where a root directory lies: in front of the clusters, or in a chain of them. The mask leaves the bits
+// of an entry of the table that name a cluster. Places and lengths are bytes.
+type directory struct {
+	table, heap, cluster, fixed int64
+	first, mask                 uint32
+}
+
+// maxRoot bounds the clusters of a root directory that are read.
+const maxRoot = 16
+
+// entries reads the root directory, of 32 bytes each, up to its end or until use wants no more.
+func (d disk) entries(root directory, use func(entry []byte) (more bool, err error)) error {
+	at, n := root.heap-root.fixed, root.fixed
+	next := root.first
+	for range maxRoot {
+		if root.fixed == 0 {
+			if next &= root.mask; next < 2 || next >= root.mask&^8 {
+				return nil
+			}
+			at, n = root.heap+(int64(next)-2)*root.cluster, root.cluster
+		}
+		b, err := d.bytes(at, int(min(n, 64<<10)))
+		if err != nil {
+			return err
+		}
+		for ; len(b) >= 32; b = b[32:] {
+			if b[0] == 0 {
+				return nil
+			}
+			if more, err := use(b[:32]); err != nil || !more {
+				return err
+			}
+		}
+		if root.fixed > 0 {
+			return nil
+		}
+		entry, err := d.bytes(root.table+4*int64(next), 4)
+		if err != nil {
+			return err
+		}
+		next = binary.LittleEndian.Uint32(entry)
+	}
+	return nil
+}
+
+// fatLabel reads the label in the root directory. That in the boot sector counts for nobody: programs that change a
+// label leave it.
+func (d disk) fatLabel(root directory) (label string, err error) {
+	le := binary.LittleEndian
+	err = d.entries(root, func(e []byte) (more bool, err error) {
+		const volume, dir, long, deleted, instead = 0x08, 0x10, 0x0f, 0xe5, 0x05
+		if kind := e[11] & 0x3f; e[0] == deleted || kind == long || kind&(volume|dir) != volume ||
+			le.Uint16(e[20:]) != 0 || le.Uint16(e[26:]) != 0 {
+			return true, nil
+		}
+		name := bytes.Clone(e[:11])
+		if name[0] == instead { // of a letter that is the mark of what is deleted
+			name[0] = deleted
+		}
+		label = text(name)
+		return false, nil
+	})
+	return label, err
 }
 
 // fatUsed counts entries that are not zero; the first two are reserved. Pieces contain whole entries. Entries of 12

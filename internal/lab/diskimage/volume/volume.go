@@ -58,20 +58,28 @@ func Read(r io.ReaderAt, size int64) (Table, error) {
 		return t, err
 	}
 	entries := mbrEntries(first)
+	protected := slices.ContainsFunc(entries, func(e mbrEntry) bool { return e.kind == 0xee })
 	switch {
-	case slices.ContainsFunc(entries, func(e mbrEntry) bool { return e.kind == 0xee }):
+	case protected:
 		err = d.gpt(&t)
-	// A file system's boot sector ends like a partition table; its code would be parsed as entries.
-	case whole == nil && len(entries) > 0:
+	// A file system's boot sector ends like a partition table; its code would be parsed as entries. One that begins
+	// behind it is a different matter: partitioning a disk leaves the superblock of an older file system there.
+	case len(entries) > 0 && (whole == nil || whole.place >= 512 && plausible(entries, size)):
 		err = d.mbr(&t, entries)
-	case whole != nil:
-		t.Partitions = []Partition{{Length: size, FS: whole}}
-		return t, nil
-	default:
+	case whole == nil:
 		err = d.orphan(&t)
 	}
 	if err != nil {
 		return t, err
+	}
+	if whole != nil && (len(t.Partitions) == 0 && !protected || t.inside(whole.place)) {
+		t.Scheme, t.Partitions = "none", []Partition{{Length: size, FS: whole}}
+		t.fits(&t.Partitions[0])
+		return t, nil
+	}
+	if whole != nil && t.Scheme == "mbr" && !t.covers(whole.place) {
+		t.Problems = append(t.Problems, fmt.Sprintf("outside the partitions, at byte %d, stands a mark of %s over the "+
+			"whole disk, which is older or has replaced them; wipefs shows both", whole.place, whole.Kind))
 	}
 	for i := range t.Partitions {
 		p := &t.Partitions[i]
@@ -83,9 +91,53 @@ func Read(r io.ReaderAt, size int64) (Table, error) {
 		if p.FS, err = d.fileSystem(p.Start, p.Length); err != nil {
 			return t, err
 		}
+		t.fits(p)
 	}
 	t.overlaps()
 	return t, nil
+}
+
+// plausible tells whether entries are a table of this disk: their parts are inside and do not overlap.
+func plausible(entries []mbrEntry, size int64) bool {
+	slices.SortFunc(entries, func(a, b mbrEntry) int { return cmp.Compare(a.start, b.start) })
+	end := int64(1)
+	for _, e := range entries {
+		if e.start < end || e.length <= 0 || e.start+e.length > size/512 {
+			return false
+		}
+		end = e.start + e.length
+	}
+	slices.SortFunc(entries, func(a, b mbrEntry) int { return cmp.Compare(a.number, b.number) })
+	return true
+}
+
+// covers tells whether a place is in a partition.
+func (t *Table) covers(place int64) bool {
+	return slices.ContainsFunc(t.Partitions, func(p Partition) bool {
+		return p.Start <= place && place < p.Start+p.Length
+	})
+}
+
+// inside tells whether the whole table is in something whose mark stands at a place behind all partitions: a mirror of
+// a disk has its own superblock at the end.
+func (t *Table) inside(place int64) bool {
+	return len(t.Partitions) > 0 && !slices.ContainsFunc(t.Partitions, func(p Partition) bool {
+		return place < p.Start+p.Length
+	})
+}
+
+// fits reports a file system that is larger than what it is in: it was cut. Its figures are no longer true.
+func (t *Table) fits(p *Partition) {
+	if p.FS == nil || p.FS.Total <= p.Length {
+		return
+	}
+	where := "the disk"
+	if p.Number > 0 {
+		where = fmt.Sprintf("partition %d", p.Number)
+	}
+	t.Problems = append(t.Problems, fmt.Sprintf("%s in %s has %d bytes, and %[2]s has %[4]d: its end is missing",
+		p.FS.Kind, where, p.FS.Total, p.Length))
+	p.FS.Used, p.FS.From, p.FS.Note = -1, "", "its end is missing"
 }
 
 // overlaps reports partitions that overlap.
@@ -216,6 +268,15 @@ func (d disk) gpt(t *Table) error {
 					[...]string{"partition table", "backup of the partition table"}[i], why))
 				continue
 			}
+			// The header says where its backup is.
+			h, err := d.bytes(at+32, 8)
+			if err != nil {
+				return err
+			}
+			if i == 0 && binary.LittleEndian.Uint64(h) > uint64(d.size/sector-1) {
+				t.Problems = append(t.Problems,
+					"the backup of the partition table lies past the end of the disk: it was cut")
+			}
 			if i == 1 {
 				t.Problems = append(t.Problems, "the partitions were read from the backup at the end of the disk")
 			}
@@ -300,8 +361,8 @@ func (d disk) gptAt(at, sector int64) (parts []Partition, why string, err error)
 	return parts, "", nil
 }
 
-// text is a label: up to the first zero, without white space around it.
+// text is a label: up to the first zero, without white space behind it.
 func text(b []byte) string {
 	s, _, _ := strings.Cut(string(b), "\x00")
-	return strings.TrimSpace(strings.ToValidUTF8(s, "?"))
+	return strings.TrimRight(strings.ToValidUTF8(s, "?"), " \t\n\v\f\r")
 }

@@ -74,14 +74,12 @@ func TestFileSystems(t *testing.T) {
 				return number(t, disktest.Run(t, "", "btrfs", "inspect-internal", "dump-super", path),
 					`(?m)^bytes_used\s+(\d+)`)
 			}},
-		{name: "ntfs", size: "64M", block: 4096, make: []string{"mkntfs", "-q", "-F", "-f", "-L", "tare"},
-			used: func(t *testing.T, path string) int64 {
-				disktest.Need(t, "ntfsinfo")
-				out := disktest.Run(t, "", "ntfsinfo", "-m", path)
-				size := number(t, out, `Cluster Size: (\d+)`)
-				return (number(t, out, `Volume Size in Clusters: (\d+)`) - number(t, out,
-					`Free Clusters: (\d+)`)) * size
-			}},
+		{name: "ntfs", size: "64M", label: "tare", block: 4096,
+			make: []string{"mkntfs", "-q", "-F", "-f", "-L", "tare"}, used: ntfsUsed},
+		{name: "ntfs", size: "256M", label: "tare", block: 4096,
+			make: []string{"mkntfs", "-q", "-F", "-f", "-L", "tare", "-s", "4096", "-c", "4096"}, used: ntfsUsed},
+		{name: "ntfs", size: "64M", label: "tare", block: 8192,
+			make: []string{"mkntfs", "-q", "-F", "-f", "-L", "tare", "-s", "1024", "-c", "8192"}, used: ntfsUsed},
 		{name: "fat12", size: "4M", label: "TARE", block: 2048,
 			make: []string{"mkfs.vfat", "-F", "12", "-s", "4", "-n", "TARE"}, used: fatUsed},
 		{name: "fat16", size: "64M", label: "TARE", block: 2048, make: []string{"mkfs.vfat", "-F", "16", "-n", "TARE"},
@@ -107,6 +105,13 @@ func TestFileSystems(t *testing.T) {
 			}
 		})
 	}
+}
+
+func ntfsUsed(t *testing.T, path string) int64 {
+	disktest.Need(t, "ntfsinfo")
+	out := disktest.Run(t, "", "ntfsinfo", "-m", path)
+	return (number(t, out, `Volume Size in Clusters: (\d+)`) - number(t, out, `Free Clusters: (\d+)`)) * number(t, out,
+		`Cluster Size: (\d+)`)
 }
 
 func extUsed(t *testing.T, path string) int64 {
@@ -231,6 +236,7 @@ func TestDamagedTables(t *testing.T) {
 		"gpt entries": {gptDisk(512), func(b []byte) { b[1024+40] ^= 1 }, "checksum of its entries", 3},
 		"gpt huge": {gptDisk(512), func(b []byte) { le.PutUint32(b[512+80:], 1<<31); rehash(b[512:]) },
 			"impossible", 3},
+		"gpt cut": {gptDisk(512)[:16<<20], func([]byte) {}, "backup of the partition table lies past the end", 3},
 		"gpt none": {gptDisk(512), func(b []byte) { clear(b[512:1024]); clear(b[len(b)-512:]) },
 			"no complete GPT", 0},
 		"gpt overwritten": {gptDisk(512), func(b []byte) { clear(b[:34*512]) }, "backup of the table at the end", 3},
@@ -300,6 +306,12 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
+		seeds = append(seeds, b)
+	}
+	for _, p := range []put{{0, mdSuper(5, 3, 0)}, {32, "NXSB" + le32(4096, 9, 0)}, {1024, "H+\x00\x04"},
+		{4086, "SWAPSPACE2"}, {1024, "\x10\x20\xf5\xf2"}, {32 << 10, "\x01CD001"}, {34<<10 + 1, "NSR02"}} {
+		b := make([]byte, 256<<10)
+		copy(b[p.at:], p.text)
 		seeds = append(seeds, b)
 	}
 	for i := range seeds {
