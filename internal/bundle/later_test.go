@@ -6,11 +6,16 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"tare/internal/plan"
+	"tare/internal/record"
 )
 
 // later makes of a finished bundle what a later release would have written: edit changes its JSON, by file, and each
@@ -108,6 +113,60 @@ func TestFieldsOfALaterRelease(t *testing.T) {
 				t.Error("an edit of it is not seen")
 			}
 		})
+	}
+}
+
+// asItIs changes nothing.
+type asItIs struct{}
+
+func (asItIs) Learn(*Bundle, iter.Seq2[[]byte, error]) error { return nil }
+func (asItIs) Plan(*plan.Plan)                               {}
+func (asItIs) Environment(*record.Environment)               {}
+func (asItIs) Trial(*record.Trial)                           {}
+func (asItIs) Text(s string) string                          { return s }
+func (asItIs) Counts() map[string]int                        { return nil }
+
+// TestGraphOfALaterRelease holds that what a kept flame graph has more is named, and left out of a redacted copy.
+func TestGraphOfALaterRelease(t *testing.T) {
+	dir := finished(t, 1)
+	keeps(t, dir, graph("box"))
+	root, err := openFolder(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	m, err := readManifest(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	src, err := os.ReadFile(filepath.Join(dir, m.Traced[0].Path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	src = members(`"author":"host7"`)(src)
+	sum := sha256.Sum256(src)
+	digest := hex.EncodeToString(sum[:])
+	old := filepath.Join(dir, m.Traced[0].Path)
+	m.Traced[0] = File{Path: TracedDir + "/flame-" + digest[:16] + ".json", Size: int64(len(src)), SHA256: digest}
+	manifest, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Remove(old), os.WriteFile(filepath.Join(dir, m.Traced[0].Path), src, 0o644),
+		os.WriteFile(filepath.Join(dir, ManifestFile), manifest, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	if r, found := verify(t, dir); !r.OK() || !slices.Equal(r.Unknown, []string{"author"}) {
+		t.Errorf("unknown %q; %s", r.Unknown, found)
+	}
+	out := filepath.Join(t.TempDir(), "redacted")
+	if err := Rewrite(dir, out, asItIs{}); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range files(t, out) {
+		if strings.Contains(strings.ToLower(text), "host7") {
+			t.Errorf("%s still has it: %.200s", name, text)
+		}
 	}
 }
 

@@ -117,8 +117,9 @@ func (r *rewriting) run() error {
 	}
 	w.manifest.Redacted = r.editor.Counts()
 	if r.unknown > 0 {
-		w.manifest.Redacted = maps.Clone(w.manifest.Redacted)
-		w.manifest.Redacted["fields that this tare does not know"] = r.unknown
+		counts := map[string]int{"fields that this tare does not know": r.unknown}
+		maps.Copy(counts, w.manifest.Redacted)
+		w.manifest.Redacted = counts
 	}
 	if len(w.manifest.Redacted) == 0 {
 		w.manifest.Redacted = map[string]int{"nothing found": 0}

@@ -244,6 +244,8 @@ func (r *Report) traced(root *os.Root, m *Manifest) {
 	for i, want := range m.Traced {
 		if _, err := readFlame(root, want); err != nil {
 			r.add(TracedDir, 0, "%v", err)
+		} else if data, err := readFile(root, want.Path, maxTraced); err == nil {
+			r.decode(want.Path, 0, data, &record.Flame{})
 		}
 		if i > 0 && m.Traced[i-1].Path >= want.Path {
 			r.add(ManifestFile, 0, "it does not list the flame graphs in the order of their names")

@@ -107,7 +107,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	if c, ok := errors.AsType[codeError](err); ok {
 		return c.code
 	}
-	fmt.Fprintf(a.err, "tare: %s\n", strings.TrimRight(err.Error(), "\n"))
+	fmt.Fprintf(a.err, "tare: %s\n", strings.TrimRight(printable(err.Error()), "\n"))
 	if _, ok := errors.AsType[usageError](err); ok {
 		return exitUsage
 	}

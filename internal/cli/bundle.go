@@ -145,7 +145,7 @@ func counted(n map[string]int) string {
 	parts := []string{}
 	for _, k := range sortedKeys(n) {
 		if n[k] > 0 {
-			parts = append(parts, fmt.Sprintf(" %d %s", n[k], k))
+			parts = append(parts, fmt.Sprintf(" %d %s", n[k], printableLine(k)))
 		}
 	}
 	if len(parts) == 0 {

@@ -200,7 +200,8 @@ func (cmd *fleetShardCommand) carryOut(ctx context.Context, p *plan.Plan, mark *
 		}
 		switch s := b.Manifest.Shard; {
 		case s == nil || s.Plan != mark.Plan || s.Number != mark.Number || s.Of != mark.Of:
-			return usagef("%s holds another result (run %s); name another folder with -o", f.out, b.Manifest.RunID)
+			return usagef("%s holds another result (run %s); name another folder with -o", f.out,
+				printableLine(b.Manifest.RunID))
 		case b.Manifest.State == bundle.Finished:
 			fmt.Fprintf(cmd.err, "part %d of %d is finished: %s\n", mark.Number, mark.Of, printableLine(f.out))
 			return f.store.record(ctx, cmd.app, f.quiet, f.out) // an earlier call may not have come so far

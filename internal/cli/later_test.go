@@ -23,7 +23,7 @@ func TestBundleOfALaterRelease(t *testing.T) {
 	if err := json.Unmarshal(src, &m); err != nil {
 		t.Fatal(err)
 	}
-	m["version"], m["moons"] = "999.0.0\x1b[2J", 3
+	m["version"], m["moons"], m["redacted"] = "999.0.0\x1b[2J", 3, map[string]int{"\x1b[H": 1}
 	if src, err = json.Marshal(m); err != nil {
 		t.Fatal(err)
 	}

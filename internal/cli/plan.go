@@ -41,7 +41,7 @@ any.`,
 			for _, name := range args {
 				p, _, err := cmd.read(c.Context(), name)
 				if err != nil {
-					fmt.Fprintf(cmd.err, "tare: %v\n", err)
+					fmt.Fprintf(cmd.err, "tare: %s\n", printable(err.Error()))
 					wrong = true
 					continue
 				}

@@ -508,6 +508,9 @@ func newRunID() string {
 	return hex.EncodeToString(b)
 }
 
+// printable makes foreign text in several lines safe for a terminal.
+func printable(s string) string { return proc.Printable([]byte(s)) }
+
 func printableLine(s string) string {
 	return proc.Line(s)
 }
