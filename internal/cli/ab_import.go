@@ -12,6 +12,7 @@ import (
 
 	"tare/internal/judge/hyperfine"
 	"tare/internal/show/report"
+	"tare/internal/sys/proc"
 	"tare/internal/unit"
 )
 
@@ -49,7 +50,7 @@ func showImported(w io.Writer, all []hyperfine.Result, width int) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	seconds := func(v float64) string {
 		if v <= 0 {
-			return "-"
+			return "0"
 		}
 		return unit.Format(v, "s")
 	}
@@ -61,7 +62,7 @@ func showImported(w io.Writer, all []hyperfine.Result, width int) error {
 			mean += " ± " + seconds(r.Spread)
 		}
 		ratio := ""
-		if i > 0 {
+		if i > 0 && r.Ratio > 0 {
 			ratio = report.RatioText(r.Ratio)
 			if r.RatioSpread > 0 {
 				ratio += " ± " + report.RatioText(r.RatioSpread)
@@ -71,7 +72,11 @@ func showImported(w io.Writer, all []hyperfine.Result, width int) error {
 		if r.Runs > 0 {
 			runs = fmt.Sprint(r.Runs)
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", unit.Cut(printableLine(r.Command), shortest), runs,
+		command := r.Command
+		if r.Parameters != "" {
+			command = unit.Cut(command, shortest/2) + " (" + r.Parameters + ")"
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", unit.Cut(printableLine(command), shortest), runs,
 			seconds(r.Median), mean, seconds(r.Min), seconds(r.Max), seconds(r.User), seconds(r.System), ratio)
 	}
 	if err := tw.Flush(); err != nil {
@@ -83,14 +88,38 @@ func showImported(w io.Writer, all []hyperfine.Result, width int) error {
 			fmt.Fprintln(w, l)
 		}
 	}
-	var words []string
-	for i := range all {
-		words = append(words, quoteArg(all[i].Command))
-	}
-	if len(words) > 1 && len(words) <= maxVariants {
-		fmt.Fprintf(w, "\nFor a verdict run them in turn: tare ab %s\n", printableLine(strings.Join(words, " ")))
+	if len(all) > 1 && len(all) <= maxVariants {
+		fmt.Fprintln(w)
+		for _, l := range report.Wrap("", printableLine(inTurn(all)), width) {
+			fmt.Fprintln(w, l)
+		}
 	}
 	return nil
+}
+
+// inTurn says how the commands of an export are run in turn, by a shell where they need one, as hyperfine ran them.
+func inTurn(all []hyperfine.Result) string {
+	words, shell, seen := []string{"tare ab"}, false, map[string]bool{}
+	for i := range all {
+		c := all[i].Command
+		shell = shell || hyperfine.ShellSigns(c)
+		program, _, _ := strings.Cut(strings.TrimSpace(c), " ")
+		if _, err := proc.LookPath(program); seen[c] || err != nil && !hyperfine.ShellSigns(c) {
+			return fmt.Sprintf("For a verdict run the commands in turn, with tare ab. They may not be in this file: "+
+				"where "+
+				"hyperfine is given names (-n) the export has these instead, and %q is no command of this machine, "+
+				"or is "+
+				"there twice.", c)
+		}
+		seen[c] = true
+		words = append(words, quoteArg(c))
+	}
+	if shell {
+		words[0] += " -S default"
+	}
+	return "For a verdict run them in turn (if these are names that hyperfine -n gave, with the commands in their " +
+		"place): " +
+		strings.Join(words, " ")
 }
 
 // ofHyperfine are flags of hyperfine's that tare ab does not have: whoever types them out of habit is told what does

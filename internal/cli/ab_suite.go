@@ -43,8 +43,7 @@ func (a *abFlags) looks(blocks, variants int, alpha float64) []int {
 		return []int{blocks}
 	}
 	const least = 10 // as a first look
-	const own = 5    // time, processor time, memory and faults of each command are judged with the cases
-	return []int{max(least, stats.MinBlocks((a.count+own)*(variants-1), alpha)+spareBlocks)}
+	return []int{max(least, stats.MinBlocks(a.count*(variants-1), alpha)+spareBlocks)}
 }
 
 // cases makes the lines of the parameter metric, for the cases that each variant has.
@@ -81,7 +80,7 @@ func (cmd *abCommand) cases(ctx context.Context, all []variant) ([]string, error
 			return nil, err
 		}
 	}
-	return (&planCommand{app: cmd.app}).lines(s, false)
+	return (&planCommand{app: cmd.app}).lines(s, format, false)
 }
 
 // sharedCases runs each variant once, not timed, and keeps the cases that all of them have.

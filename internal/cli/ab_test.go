@@ -164,7 +164,7 @@ func TestPlanOfVariants(t *testing.T) {
 // TestLooksOfSuites: a case that stands alone among all can be told apart, and --blocks has its say.
 func TestLooksOfSuites(t *testing.T) {
 	for _, c := range []struct{ count, blocks, variants, want int }{
-		{3, 0, 2, 12}, {100, 0, 2, 16}, {1000, 0, 2, 19}, {100, 0, 3, 17}, {100, 7, 2, 7},
+		{3, 0, 2, 10}, {100, 0, 2, 15}, {1000, 0, 2, 19}, {100, 0, 3, 16}, {100, 7, 2, 7},
 	} {
 		a := abFlags{count: c.count}
 		if got := a.looks(c.blocks, c.variants, 0.05); !slices.Equal(got, []int{c.want}) {

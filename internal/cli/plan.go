@@ -105,7 +105,7 @@ line can find by its name is told.`,
 			if err != nil {
 				return usageError{fmt.Errorf("read the benchmarks of %s: %w", shownPlan(name), err)}
 			}
-			return cmd.metrics(s, all)
+			return cmd.metrics(s, args[0], all)
 		},
 	}
 	c.Flags().BoolVar(&all, "all", false, "a line for each figure of a case, not only for its first")
@@ -139,8 +139,8 @@ func (cmd *planCommand) readFigures(name string) ([]byte, error) {
 }
 
 // metrics writes the lines, and says what has none.
-func (cmd *planCommand) metrics(s *benchfmt.Suite, all bool) error {
-	lines, err := cmd.lines(s, all)
+func (cmd *planCommand) metrics(s *benchfmt.Suite, format string, all bool) error {
+	lines, err := cmd.lines(s, format, all)
 	for _, l := range lines {
 		if _, err := fmt.Fprintln(cmd.out, l); err != nil {
 			return err
@@ -150,14 +150,14 @@ func (cmd *planCommand) metrics(s *benchfmt.Suite, all bool) error {
 }
 
 // lines makes the lines of the parameter metric, and says what has none.
-func (cmd *planCommand) lines(s *benchfmt.Suite, all bool) ([]string, error) {
+func (cmd *planCommand) lines(s *benchfmt.Suite, format string, all bool) ([]string, error) {
 	var own []string
 	if k, ok := cmd.kind("command"); ok {
 		for _, m := range k.Metrics {
 			own = append(own, m.Name)
 		}
 	}
-	lines, without := s.MetricLines(all, own...)
+	lines, without := s.Lines(format, all, own...)
 	for _, l := range s.Left[:min(len(s.Left), mostTold)] {
 		fmt.Fprintf(cmd.err, "left out   %s: %s\n", printableLine(strings.TrimSpace(l.Case+" "+l.Figure)),
 			printableLine(l.Why))
@@ -166,16 +166,22 @@ func (cmd *planCommand) lines(s *benchfmt.Suite, all bool) ([]string, error) {
 		fmt.Fprintf(cmd.err, "left out   %d more\n", n)
 	}
 	for _, name := range without[:min(len(without), mostTold)] {
-		fmt.Fprintf(cmd.err, "no line    %s: it cannot be found in the output by its name\n", printableLine(name))
+		fmt.Fprintf(cmd.err, "no line    %s: its unit has a colon or a blank\n", printableLine(name))
 	}
 	if n := len(without) - mostTold; n > 0 {
 		fmt.Fprintf(cmd.err, "no line    %d more\n", n)
 	}
-	if len(lines) == 0 {
-		return nil, usagef("no case can be found in the output by its name; of criterion, use what cargo bench " +
-			"prints, or cargo criterion --message-format=json")
+	var texts []string
+	for _, l := range lines {
+		texts = append(texts, l.Text)
+		if !l.Plain {
+			fmt.Fprintf(cmd.err, "named      %s is %s\n", l.Name, printableLine(l.Case))
+		}
 	}
-	return lines, nil
+	if len(lines) == 0 {
+		return nil, usagef("no case has a figure in a unit that a metric can have")
+	}
+	return texts, nil
 }
 
 // mostTold bounds what is told one by one.

@@ -33,6 +33,8 @@ type Metric struct {
 	Primary bool `json:"primary,omitempty"`
 	// Sparse metrics have no cell where no trial has a figure: bundles of older versions do not know them.
 	Sparse bool `json:"-"`
+	// Printed figures are those that the command itself prints, and that a user asked for.
+	Printed bool `json:"-"`
 }
 
 // Cost turns a value of the metric into a cost: the value itself when lower is better, its inverse when higher is.

@@ -3,12 +3,15 @@
 package hyperfine
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"tare/internal/stats"
 )
@@ -30,23 +33,25 @@ type Result struct {
 	Runs               int     // 0: the file has no single times
 	Early, Late        float64 // medians of the first and the second half of the runs; 0 below 8 runs
 	Failed             int     // runs with another exit code than 0
-	Ratio, RatioSpread float64 // of the means, to the first command; 0 for the first
+	Ratio, RatioSpread float64 // of the means, to the first command; 0 for the first, and where a mean is 0
+	Parameters         string  // NAME=VALUE, ..., as -P and -L gave them
 }
 
 // export is the form of the file.
 type export struct {
 	Results []struct {
-		Command string     `json:"command"`
-		Mean    *float64   `json:"mean"`
-		Stddev  *float64   `json:"stddev"`
-		Median  *float64   `json:"median"`
-		User    *float64   `json:"user"`
-		System  *float64   `json:"system"`
-		Min     *float64   `json:"min"`
-		Max     *float64   `json:"max"`
-		Times   []float64  `json:"times"`
-		Memory  []float64  `json:"memory_usage_byte"`
-		Codes   []*float64 `json:"exit_codes"`
+		Command string         `json:"command"`
+		Mean    *float64       `json:"mean"`
+		Stddev  *float64       `json:"stddev"`
+		Median  *float64       `json:"median"`
+		User    *float64       `json:"user"`
+		System  *float64       `json:"system"`
+		Min     *float64       `json:"min"`
+		Max     *float64       `json:"max"`
+		Times   []float64      `json:"times"`
+		Memory  []float64      `json:"memory_usage_byte"`
+		Codes   []*float64     `json:"exit_codes"`
+		Params  map[string]any `json:"parameters"`
 	} `json:"results"`
 }
 
@@ -59,6 +64,7 @@ func Read(r io.Reader) ([]Result, error) {
 	if len(text) > MaxFile {
 		return nil, fmt.Errorf("it is longer than %d MiB, the most that is read", MaxFile>>20)
 	}
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	var e export
 	if err := json.Unmarshal(text, &e); err != nil {
 		if s, ok := errors.AsType[*json.SyntaxError](err); ok {
@@ -98,10 +104,14 @@ func Read(r io.Reader) ([]Result, error) {
 			y.Early = stats.Median(slices.Clone(x.Times[:half]))
 			y.Late = stats.Median(slices.Clone(x.Times[y.Runs-half:]))
 		}
-		if !(y.Mean > 0) || math.IsInf(y.Mean, 0) {
-			return nil, fmt.Errorf("results[%d] has no mean above 0; make the file with hyperfine --export-json", i)
+		if x.Mean == nil || !(*x.Mean >= 0) || math.IsInf(y.Mean, 0) {
+			return nil, fmt.Errorf("results[%d] has no mean; make the file with hyperfine --export-json", i)
 		}
-		if first := &out[0]; i > 0 {
+		for _, name := range slices.Sorted(maps.Keys(x.Params)) {
+			y.Parameters += fmt.Sprintf(", %.60s=%.60v", name, x.Params[name])
+		}
+		y.Parameters = strings.TrimPrefix(y.Parameters, ", ")
+		if first := &out[0]; i > 0 && first.Mean > 0 && y.Mean > 0 {
 			y.Ratio = y.Mean / first.Mean
 			y.RatioSpread = y.Ratio * math.Hypot(y.Spread/y.Mean, first.Spread/first.Mean)
 		}
@@ -127,8 +137,10 @@ func Untold(all []Result) []string {
 			"would have been. The ± is the spread of single runs and says nothing of that.",
 		"Neither the machine nor the versions are in the file.",
 	}
+	short := false
 	for i := range all {
 		r := &all[i]
+		short = short || r.Mean == 0
 		if d := r.Late/r.Early - 1; r.Early > 0 && math.Abs(d) >= wandered {
 			out = append(out, fmt.Sprintf("Within the runs of %q the median moved by %+.1f %% from the first half to "+
 				"the second.", r.Command, 100*d))
@@ -138,5 +150,21 @@ func Untold(all []Result) []string {
 				r.Command))
 		}
 	}
+	if short {
+		out = append(out,
+			"A mean of 0 is none: hyperfine takes the start of the shell off, and what is left of such a "+
+				"short command is less than that varies. hyperfine -N, without a shell, can tell it, and so can "+
+				"tare ab.")
+	}
 	return out
+}
+
+// ShellSigns tells whether a command line means something else without a shell. hyperfine has each run by one, unless
+// -N
+// said otherwise, which an export does not tell.
+func ShellSigns(command string) bool {
+	first, _, _ := strings.Cut(strings.TrimSpace(command), " ")
+	return strings.ContainsAny(command, "|&;<>()$`*?[]{}~#!\n") ||
+		strings.Contains(" : . cd eval exec export if for while set source trap type ulimit umask unset wait ",
+			" "+first+" ")
 }

@@ -32,6 +32,37 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestMeanOfZero: a command that is shorter than the shell's start varies is read, and has no ratio.
+func TestMeanOfZero(t *testing.T) {
+	const zero = `{"command":":","mean":0.0,"stddev":0.0,"times":[0.0,0.0]}`
+	const some = `{"command":"x","mean":0.5,"stddev":0.1,"times":[0.5],"parameters":{"b":2,"a":"1"}}`
+	for text, ratio := range map[string]float64{zero + "," + some: 0, some + "," + zero: 0, some + "," + some: 1} {
+		all, err := Read(strings.NewReader("\ufeff{\"results\":[" + text + "]}"))
+		if err != nil || all[1].Ratio != ratio || math.IsNaN(all[1].RatioSpread) {
+			t.Errorf("%s: %+v, %v", text, all, err)
+		}
+		if said := strings.Join(Untold(all), " "); strings.Contains(said, "A mean of 0") != strings.Contains(text,
+			zero) {
+			t.Errorf("%s: %s", text, said)
+		}
+		for _, r := range all {
+			if r.Mean > 0 && r.Parameters != "a=1, b=2" {
+				t.Errorf("parameters %q", r.Parameters)
+			}
+		}
+	}
+}
+
+func TestShellSigns(t *testing.T) {
+	for command, want := range map[string]bool{"a | b": true, ": x": true, "cd x": true, "echo $HOME": true,
+		"ls *.go":   true,
+		"sleep 0.1": false, "cdrecord": false, "a 'b c'": false} {
+		if got := ShellSigns(command); got != want {
+			t.Errorf("%s: %v", command, got)
+		}
+	}
+}
+
 func TestReadRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                       "no JSON",

@@ -17,17 +17,38 @@ type families struct {
 	cells []*cellBuilder
 }
 
+// question tells the cells of one family from those of others.
+type question int
+
+const (
+	primary question = iota // what the plan asks
+	printed                 // figures of what a command prints, such as the cases of a suite
+	beside                  // all other secondary metrics
+)
+
+func (c *cellBuilder) question() question {
+	switch {
+	case c.Primary:
+		return primary
+	case c.metric.Printed:
+		return printed
+	}
+	return beside
+}
+
 // judge corrects for the number of cells: the primary ones, of which the plan asks its question, by Holm, the secondary
-// ones, which are there to be looked through, by the rate of false discoveries. The planner and Settled count primary
+// ones, which are there to be looked through, by the rate of false discoveries: the figures that commands print, such
+// as
+// the cases of a suite, apart from those that tare measures beside them. The planner and Settled count primary
 // ones only, so that a family of hundreds of secondary ones would get no verdicts by Holm in the blocks that there are.
 func (fam *families) judge() {
-	for _, primary := range []bool{true, false} {
+	for _, q := range []question{primary, printed, beside} {
 		var family []*stats.Decision
 		var raw []record.Verdict
 		var cells []*cellBuilder
 		m := 0
 		for _, c := range fam.cells {
-			if c.Primary != primary {
+			if c.question() != q {
 				continue
 			}
 			m++
@@ -37,7 +58,7 @@ func (fam *families) judge() {
 				cells = append(cells, c)
 			}
 		}
-		if primary {
+		if q == primary {
 			stats.Judge(family, m)
 		} else {
 			stats.Explore(family, m)

@@ -28,9 +28,6 @@ const (
 	MaxValues  = 100_000 // of all figures with their repetitions
 	MaxName    = 300     // bytes of the name of a case, a figure or a unit
 	MaxLeft    = 100     // what was left out is told one by one up to here
-
-	// mostSearched bounds the bytes that are looked through to check expressions; cases beyond it have none.
-	mostSearched = 1 << 28
 )
 
 // Suite is what a suite of benchmarks printed.
@@ -45,6 +42,8 @@ type Suite struct {
 type Case struct {
 	Name    string   // valid UTF-8, of any characters
 	Figures []Figure // at least one; the first is what the suite itself shows first
+
+	printed string // the name with what depends on the machine; "" where there is no such thing
 }
 
 // Figure is one figure of a case.
@@ -55,9 +54,6 @@ type Figure struct {
 	Unit    string
 	Better  unit.Better
 	Repeats int // how many values it is the median of
-
-	printed string // the unit as the suite writes it
-	find    string // the expression that finds the value in the output by the case's name; "" where there is none
 }
 
 // Shared is the cases of the first suite that all the others have as well, with the same unit and direction, and for
@@ -65,7 +61,7 @@ type Figure struct {
 // it out.
 func Shared(suites []*Suite) (*Suite, [][]string) {
 	has := map[string]int{}
-	key := func(c *Case) string { return c.Name + "\n" + c.Figures[0].printed + "\n" + string(c.Figures[0].Better) }
+	key := func(c *Case) string { return c.Name + "\n" + c.Figures[0].Unit + "\n" + string(c.Figures[0].Better) }
 	for _, s := range suites {
 		for i := range s.Cases {
 			has[key(&s.Cases[i])]++
@@ -201,13 +197,8 @@ func checkName(what, s string) error {
 
 // add adds a value in a unit as the suite writes it, which also tells the direction.
 func (b *builder) add(name, figure string, v float64, unitName string) error {
-	return b.found(name, figure, v, unitName, "")
-}
-
-// found is add with the expression that finds the value.
-func (b *builder) found(name, figure string, v float64, unitName, find string) error {
 	f := normal(v, unitName)
-	f.Name, f.find = figure, find
+	f.Name = figure
 	return b.put(name, f)
 }
 

@@ -5,7 +5,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -287,17 +286,23 @@ func check(t *testing.T, format string, s *Suite) {
 	if len(s.Cases) == 0 || len(s.Cases) > MaxCases || len(s.Left) > MaxLeft || s.More > 0 && len(s.Left) < MaxLeft {
 		t.Fatalf("%s: %d cases, %d and %d left out", format, len(s.Cases), len(s.Left), s.More)
 	}
-	lines, without := s.MetricLines(true)
+	lines, without := s.Lines(format, true)
 	named := map[string]bool{}
+	var wanted []Wanted
 	for _, l := range lines {
-		part := strings.SplitN(l, ":", 5)
-		if len(part) < 5 || named[part[0]] {
-			t.Fatalf("%s: %q", format, l)
+		part := strings.SplitN(l.Text, ":", 5)
+		if len(part) < 5 || part[0] != l.Name || named[l.Name] {
+			t.Fatalf("%s: %+v", format, l)
 		}
-		named[part[0]] = true
-		if _, err := regexp.Compile(part[4]); err != nil {
-			t.Fatalf("%s: %v", format, err)
+		named[l.Name] = true
+		w, err := ParseWanted(part[3], part[4])
+		if err != nil || w.Format != format {
+			t.Fatalf("%s: %+v of %q: %v", format, w, l.Text, err)
 		}
+		wanted = append(wanted, w)
+	}
+	if _, err := s.Find(wanted); err != nil {
+		t.Fatalf("%s: %v", format, err)
 	}
 	if len(lines)+len(without) < len(s.Cases) {
 		t.Fatalf("%s: %d and %d lines of %d cases", format, len(lines), len(without), len(s.Cases))
@@ -343,135 +348,179 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// TestMetricLines holds that each line finds in the output what the parser found, by the case's name.
-func TestMetricLines(t *testing.T) {
-	for _, c := range []struct {
-		format, file, line string
-		lost               int
-	}{
-		{"go", "go.txt", `sum_10:ns/op:lower:re:(?m)^BenchmarkSum/10`, 0},
-		{"pytest", "pytest.json", `test_sample_py_test_sum_10:s:lower:re:`, 0},
-		{"google", "google.json", `bm_copy_64:ns:lower:re:`, 0},
-		{"criterion", "criterion.ndjson", `norm:ns:lower:re:`, 0},
-		{"criterion", "criterion.txt", `fib_20:s:lower:re:`, 0},
-		{"criterion", "estimates.json", "", 1},
-		{"jmh", "jmh.json", `org_example_strings_join_avgt_size_10:ns/op:lower:re:`, 0},
+// read has a suite parsed that must be right.
+func read(t *testing.T, format, out string) *Suite {
+	t.Helper()
+	s, err := parse(t, format, []byte(out))
+	if err != nil {
+		t.Fatalf("%s: %v in\n%s", format, err, out)
+	}
+	return s
+}
+
+// TestLines holds the names of metrics, and that each line is read as what it was made of.
+func TestLines(t *testing.T) {
+	for _, c := range []struct{ format, file, line string }{
+		{"go", "go.txt", `sum_10:s:lower:go:"BenchmarkSum/10" "time"`},
+		{"pytest", "pytest.json", `test_sample_py_test_sum_10:s:lower:pytest:"`},
+		{"google", "google.json", `bm_copy_64:s:lower:google:"BM_copy/64" "time"`},
+		{"criterion", "criterion.ndjson", `norm:s:lower:criterion:"norm" "time"`},
+		{"criterion", "criterion.txt", `fib_20:s:lower:criterion:"fib 20" "time"`},
+		{"criterion", "estimates.json", `estimates_json:s:lower:criterion:"estimates.json" "time"`},
+		{"jmh", "jmh.json", `org_example_strings_join_avgt_size_10:s:lower:jmh:"org.example.Strings.join avgt size=10" "time"`},
 		{`(?m)^Benchmark(?P<name>\S+?)(?:-\d+)?\s+\d+\s+(?P<value>[0-9.]+) (?P<unit>\S+)`, "go.txt",
-			`sum_10:ns/op:lower:re:`, 0},
+			`sum_10:s:lower:each:"Sum/10" "value" (?m)^Benchmark(?P<name>`},
 	} {
-		out := sample(t, c.file)
-		s, err := parse(t, c.format, out)
-		if err != nil {
-			t.Fatal(err)
+		s := read(t, c.format, string(sample(t, c.file)))
+		check(t, c.format, s)
+		if lines, without := s.Lines(c.format, false); len(without) > 0 || len(lines) != len(s.Cases) ||
+			!strings.HasPrefix(lines[0].Text, c.line) {
+			t.Errorf("%s: %+v, without %q; want %s", c.file, lines[0], without, c.line)
 		}
-		lines, without := s.MetricLines(false)
-		if len(without) != c.lost || len(lines)+c.lost != len(s.Cases) ||
-			c.line != "" && !strings.HasPrefix(strings.Join(lines, "\n"), c.line) {
-			t.Errorf("%s: %d without\n%s", c.file, len(without), strings.Join(lines, "\n"))
+	}
+	names := func(taken string, of ...string) (out string) {
+		s := &Suite{}
+		for _, name := range of {
+			s.Cases = append(s.Cases, Case{Name: name, Figures: []Figure{{Name: "time", Unit: "s"}}})
 		}
-		for i, line := range lines {
-			part := strings.SplitN(line, ":", 5)
-			v, err := found(part[4], out)
-			want := s.Cases[i].Figures[0]
-			if f := normal(v, part[1]); err != nil || f.Unit != want.Unit ||
-				want.Repeats == 1 && math.Abs(f.Value-want.Value) > 1e-9*want.Value {
-				t.Errorf("%s: %+v, %v; want %+v", line, f, err, want)
+		lines, _ := s.Lines("go", false, taken)
+		for _, l := range lines {
+			out += " " + l.Name
+			if !l.Plain {
+				out += "!"
 			}
 		}
+		return strings.TrimSpace(out)
 	}
-	s := &Suite{}
-	for _, name := range []string{"BenchmarkA/b=1", "BenchmarkA_b-1", "7", "Ω", "seconds", strings.Repeat("x", 100)} {
-		s.Cases = append(s.Cases, Case{Name: name, Figures: []Figure{{Name: "time", printed: "ns", find: "(x)"}}})
+	x := strings.Repeat("x", 40)
+	for got, want := range map[string]string{
+		names("seconds", "BenchmarkA/b=1", "BenchmarkA_b-1", "7", "Ω", "seconds"): "a_b_1 a_b_1_2! b_7 b! seconds_2!",
+		names("", "BenchmarkGet", "BenchmarkGET"):                                 "get get_2!",
+		names("", x+x+"a"): "xx",
+		names("", x+"."+x+".run kind=a", x+"."+x+".run kind=b",
+			x+"."+x+".walk kind=a"): "run_kind_a run_kind_b walk_kind_a",
+	} {
+		if strings.HasPrefix(want, "xx") {
+			if len(got) != 59 || !strings.HasSuffix(got, "xa!") {
+				t.Errorf("%q", got)
+			}
+		} else if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
-	lines, _ := s.MetricLines(true, "seconds")
-	var names []string
-	for _, l := range lines {
-		name, _, _ := strings.Cut(l, ":")
-		names = append(names, name)
-	}
-	if got := strings.Join(names, " "); got != "a_b_1 a_b_1_2 b_7 b seconds_2 "+strings.Repeat("x", 58) {
-		t.Errorf("%s", got)
+	for _, bad := range []string{`BenchmarkX time`, `"X"`, `"X" "time" more`, `"" "time"`, `"X" ""`, `"X`} {
+		if w, err := ParseWanted("go", bad); err == nil {
+			t.Errorf("%s is read as %+v", bad, w)
+		}
 	}
 }
 
-// found is what the workload command makes of an expression.
-func found(expression string, out []byte) (float64, error) {
-	re := regexp.MustCompile(expression)
-	m := re.FindSubmatch(out)
-	if m == nil {
-		return 0, fmt.Errorf("no match: %s", re)
-	}
-	v, err := Number(string(m[1]))
-	if re.SubexpIndex("unit") == 2 {
-		v *= Second(string(m[2]))
-	}
-	return v, err
-}
-
-// TestFindsTheSameCaseElsewhere: what the lines find in another run, where units, order and other cases have changed;
-// nothing where the case is not there.
+// TestFindsTheSameCaseElsewhere: what is found in another run, where units, order and other cases have changed; nothing
+// where the case is not there.
 func TestFindsTheSameCaseElsewhere(t *testing.T) {
-	const jmh = `[
-    {
-        "benchmark" : "X.a", "mode" : "avgt", "jvmArgs" : [ ],
-        "params" : {
-            "z" : "1",
-            "b" : "%s"
-        },
-        "primaryMetric" : {
-            "score" : %s, "scorePercentiles" : { "0.0" : 1.0 },
-            "scoreUnit" : "%s", "rawData" : [ ]
-        },
-        "secondaryMetrics" : { }
-    },
-    {
-        "benchmark" : "X.plain", "mode" : "avgt", "jvmArgs" : [ ],
-        "primaryMetric" : {
-            "score" : 3.5E-4, "scorePercentiles" : { "0.0" : 1.0 }, "scoreUnit" : "us/op", "rawData" : [ ]
-        }, "secondaryMetrics" : { }
-    }
-]`
+	const jmh = `[{"benchmark":"X.a","mode":"avgt","params":{"z":"1","b":"%s"},"primaryMetric":{"score":%s,"scoreUnit":"%s"}},
+		{"benchmark":"X.plain","mode":"avgt","primaryMetric":{"score":3.5E-4,"scoreUnit":"us/op"}}]`
+	const event = `{"Action":"output","Package":"%s","Output":%q}` + "\n"
 	pattern := `(?P<name>\w+)=(?P<value>[0-9.]+) ?(?P<unit>\w*)`
 	for _, c := range []struct {
 		format, here, there string
-		want                map[string]float64 // by the name of the line; 0: it finds nothing
+		want                map[string]float64 // by case; 0: it finds nothing
 	}{
 		{"criterion", "a b  time: [1.0 ms 1.5 ms 2.0 ms]\na very long name\n   time: [1 ns 2 ns 3 ns]\n",
 			"Benchmarking a b\na b  time: [900 µs 950 µs 1.0 ms]\na very long name\n\ttime: [1 µs 2 µs 3 µs]\n",
-			map[string]float64{"a_b": 950e-6, "a_very_long_name": 2e-6}},
-		{"criterion", "a  time: [1.0 cycles 1.5 cycles 2.0 cycles]\n", "a  time: [1.0 kcycles 1.5 kcycles 2 kcycles]\n",
-			map[string]float64{"a": 0}},
+			map[string]float64{"a b": 950e-6, "a very long name": 2e-6}},
 		{"criterion", "b  time: [1.0 ms 1.5 ms 2.0 ms]\n", "a b  time: [1.0 ms 1.5 ms 2.0 ms]\n",
 			map[string]float64{"b": 0}},
-		{"jmh", fmt.Sprintf(jmh, "2", "7.25", "ns/op"), fmt.Sprintf(jmh, "2", "8.5", "ns/op"),
-			map[string]float64{"x_a_avgt_b_2_z_1": 8.5, "x_plain_avgt": 3.5e-4}},
-		{"jmh", fmt.Sprintf(jmh, "2", "7.25", "ns/op"), fmt.Sprintf(jmh, "3", "8.5", "ns/op"),
-			map[string]float64{"x_a_avgt_b_2_z_1": 0, "x_plain_avgt": 3.5e-4}},
+		{"criterion",
+			"test fib_20 ... bench:      26,251 ns/iter (+/- 246)\ntest io ... bench: 2.5 ms/iter (+/- 1) = 9 MB/s\n",
+			"running 2 tests\ntest io ... bench: 3 ms/iter (+/- 1)\ntest fib_20 ... bench: 1,026,251 ns/iter (+/- " +
+				"246)\n",
+			map[string]float64{"fib_20": 1026251e-9, "io": 3e-3}},
 		{"jmh", fmt.Sprintf(jmh, "2", "7.25", "ns/op"), fmt.Sprintf(jmh, "2", "8.5", "ms/op"),
-			map[string]float64{"x_a_avgt_b_2_z_1": 0, "x_plain_avgt": 3.5e-4}},
-		{"jmh", strings.ReplaceAll(fmt.Sprintf(jmh, "2", "7.25", "ns/op"), " : ", ":"),
-			strings.ReplaceAll(fmt.Sprintf(jmh, "2", "8.5", "ns/op"), " : ", ":"),
-			map[string]float64{"x_a_avgt_b_2_z_1": 8.5, "x_plain_avgt": 3.5e-4}},
-		{pattern, "ba=2 ms a=1.5ms c=3 apples d=4", "c=6 apples ba=3 ms d=5 a=900us", map[string]float64{"ba": 3e-3,
-			"a": 900e-6, "c": 6, "d": 5}},
-		{pattern, "c=3 apples", "c=3 pears", map[string]float64{"c": 0}},
+			map[string]float64{"X.a avgt b=2 z=1": 8.5e-3, "X.plain avgt": 3.5e-10}},
+		{"jmh", fmt.Sprintf(jmh, "2", "7.25", "ns/op"), fmt.Sprintf(jmh, "3", "8.5", "ns/op"),
+			map[string]float64{"X.a avgt b=2 z=1": 0, "X.plain avgt": 3.5e-10}},
+		{pattern, "ba=2 ms, a=1.5ms, c=3 apples, d=4", "c=6 apples, ba=3 ms, d=5, a=900us",
+			map[string]float64{"ba": 3e-3,
+				"a": 900e-6, "c": 6, "d": 5}},
+		{"go", "BenchmarkWork-4 9 400 ns/op\nBenchmarkWork 9 100 ns/op\n",
+			"BenchmarkWork-4 9 400 ns/op\nBenchmarkWork 9 200 ns/op\n",
+			map[string]float64{"BenchmarkWork-4": 400e-9, "BenchmarkWork": 200e-9}},
+		{"go", "BenchmarkWork-4 9 400 ns/op\nBenchmarkWork 9 100 ns/op\n", "BenchmarkWork-4 9 400 ns/op\n",
+			map[string]float64{"BenchmarkWork-4": 400e-9, "BenchmarkWork": 0}},
+		{"go", "BenchmarkA-8 9 4 ns/op\nBenchmarkA-8 9 6 ns/op\nBenchmarkA-8 9 5 ns/op\n",
+			"BenchmarkA-2 9 40 ns/op\nBenchmarkA-2 9 60 ns/op\nBenchmarkA-2 9 50 ns/op\n",
+			map[string]float64{"BenchmarkA": 50e-9}},
+		{"go", "pkg: a\nBenchmarkX-8 9 4 ns/op\npkg: b\nBenchmarkX-8 9 6 ns/op\n",
+			"pkg: b\nBenchmarkX-4 9 7 ns/op\npkg: a\nBenchmarkX-4 9 5 ns/op\n",
+			map[string]float64{"a.BenchmarkX": 5e-9, "b.BenchmarkX": 7e-9}},
+		{"go",
+			"BenchmarkA-8 \t 1000\t 1000 ns/op\nBenchmarkB-8 \tstarting\nmore\n    1000\t 2000 ns/op\t 3 " +
+				"B/op\nBenchmarkC-8 9 3 ns/op\n",
+			"BenchmarkA-8 \t 1000\t 1000 ns/op\nBenchmarkB-8 1 4000 ns/op\nBenchmarkC-8 9 3 ns/op\n",
+			map[string]float64{"BenchmarkA": 1e-6, "BenchmarkB": 4e-6, "BenchmarkC": 3e-9}},
+		{"go", fmt.Sprintf(event, "a", "BenchmarkX-8 \t") + fmt.Sprintf(event, "b", "BenchmarkY-8 \t") +
+			fmt.Sprintf(event, "a", " 9\t 4 ns/op\n") + fmt.Sprintf(event, "b", " 9\t 6 ns/op\n") + `{"Action":"pass"}`,
+			"pkg: a\nBenchmarkX-8 9 5 ns/op\npkg: b\nBenchmarkY-8 9 7 ns/op\n",
+			map[string]float64{"a.BenchmarkX": 5e-9, "b.BenchmarkY": 7e-9}},
+		{"pytest", `{"benchmarks": [{"fullname": "t[3]", "params": {"median": 3}, "stats": {"median": 0.5}},
+			{"stats": {"median": 5.0}, "extra_info": {"median": 42}, "fullname": "t.gr\u00f6\u00dfe"}]}`,
+			`{"benchmarks": [{"stats": {"median": 6.0}, "fullname": "t.größe"}, {"fullname": "t[3]", "params": {"median": 3},
+			"stats": {"median": 0.25}}]}`, map[string]float64{"t[3]": 0.25, "t.größe": 6}},
 	} {
-		s, err := parse(t, c.format, []byte(c.here))
-		if err != nil {
-			t.Errorf("%s: %v", c.format, err)
-			continue
-		}
-		lines, without := s.MetricLines(false)
+		s := read(t, c.format, c.here)
+		lines, without := s.Lines(c.format, false)
 		if len(lines) != len(c.want) || len(without) > 0 {
-			t.Errorf("%s: without %q\n%s", c.format, without, strings.Join(lines, "\n"))
+			t.Errorf("%s: without %q\n%+v", c.format, without, lines)
 		}
+		there := read(t, c.format, c.there)
+		var all []Wanted
 		for _, l := range lines {
-			part := strings.SplitN(l, ":", 5)
-			v, err := found(part[4], []byte(c.there))
-			if want := c.want[part[0]]; math.Abs(v-want) > 1e-9*want || (want == 0) != (err != nil) {
-				t.Errorf("%s finds %v, %v; want %v", l, v, err, want)
+			part := strings.SplitN(l.Text, ":", 5)
+			w, err := ParseWanted(part[3], part[4])
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, w)
+		}
+		for _, w := range all {
+			// The others are wanted as well, as in a trial, but for those that are not there.
+			wanted := []Wanted{w}
+			for _, other := range all {
+				if other.Case != w.Case && c.want[other.Case] > 0 {
+					wanted = append(wanted, other)
+				}
+			}
+			values, err := there.Find(wanted)
+			switch want := c.want[w.Case]; {
+			case want == 0 && err == nil:
+				t.Errorf("%s: finds %v for %s", c.format, values[0], w.Case)
+			case want > 0 && (err != nil || math.Abs(values[0]-want) > 1e-9*want):
+				t.Errorf("%s: %s finds %v, %v; want %v", c.format, w.Case, values, err, want)
 			}
 		}
+	}
+}
+
+// TestBrokenLine: a benchmark that prints and then has no figures is told of.
+func TestBrokenLine(t *testing.T) {
+	s := read(t, "go", "BenchmarkA-8\tstarting\nBenchmarkB-8 9 3 ns/op\n")
+	if len(s.Left) != 1 || s.Left[0].Case != "BenchmarkA-8" || !strings.Contains(s.Left[0].Why,
+		"broken by what it printed") {
+		t.Errorf("%+v", s.Left)
+	}
+}
+
+// TestManyCases: all cases of a long file are found.
+func TestManyCases(t *testing.T) {
+	var b strings.Builder
+	for i := range 666 {
+		fmt.Fprintf(&b, `,{"benchmark":"x.B%d.run","mode":"ss","primaryMetric":{"score":%d,"scoreUnit":"ms/op","rawData":[[%s1]]}}`,
+			i, i+1, strings.Repeat("1.0,", 600))
+	}
+	s := read(t, "jmh", "["+b.String()[1:]+"]")
+	if lines, without := s.Lines("jmh", false); len(lines) != 666 || len(without) > 0 {
+		t.Errorf("%d lines, %d without", len(lines), len(without))
 	}
 }
 

@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 )
 
 // parseCriterion reads what criterion prints: its text, the lines of `cargo criterion --message-format=json`, or one
@@ -85,7 +83,7 @@ func (m *criterionMessage) add(b *builder) error {
 	}
 	v := m.Typical.Estimate.v
 	time := normal(v, m.Typical.Unit)
-	time.Name, time.find = "time", messageFind(m.ID, m.Typical.Unit)
+	time.Name = "time"
 	if err := b.put(m.ID, time); err != nil {
 		return err
 	}
@@ -104,15 +102,6 @@ func (m *criterionMessage) add(b *builder) error {
 	return nil
 }
 
-// messageFind finds the typical estimate of a message, in the unit that it has here.
-func messageFind(id, unitName string) string {
-	if strings.ContainsAny(id, `"\`) {
-		return ""
-	}
-	return `(?m)"id": ?"` + regexp.QuoteMeta(id) + `".*?"typical": ?\{"estimate": ?` + number + `,[^}]*"unit": ?"` +
-		regexp.QuoteMeta(unitName) + `"`
-}
-
 // criterionEstimates reads one estimates.json. Its headline is the slope, or the mean where samples are flat.
 func criterionEstimates(b *builder, m *criterionMessage) error {
 	for _, e := range []*estimate{m.Slope, m.Mean} {
@@ -129,7 +118,8 @@ func criterionEstimates(b *builder, m *criterionMessage) error {
 //	fib 20                  time:   [26.029 µs 26.251 µs 26.505 µs]
 //	                        thrpt:  [36.3 MiB/s 36.6 MiB/s 36.9 MiB/s]
 //
-// A long name stands on a line of its own before. Changes against an earlier run are in percent and no figures.
+// or, with --output-format bencher, those of libtest. A long name stands on a line of its own before. Changes against
+// an earlier run are in percent and no figures.
 func criterionText(b *builder, out []byte) error {
 	name, alone := "", ""
 	number := 0
@@ -138,6 +128,11 @@ func criterionText(b *builder, out []byte) error {
 		line := strings.TrimRight(string(raw), " \t\r\n")
 		figure, head, rest, ok := criterionFigure(line)
 		switch {
+		case strings.HasPrefix(line, "test ") && strings.Contains(line, bencherMark):
+			if err := b.bencher(line); err != nil {
+				return fmt.Errorf("line %d: %w", number, err)
+			}
+			continue
 		case !ok:
 			if line != "" && line[0] != ' ' && line[0] != '\t' {
 				alone = line
@@ -156,9 +151,7 @@ func criterionText(b *builder, out []byte) error {
 		v, u, err := middle(rest)
 		if err == nil {
 			f := normal(v, u)
-			if f.Name = figure; figure == "time" {
-				f.textFind(name, u)
-			}
+			f.Name = figure
 			err = b.put(name, f)
 		}
 		if err != nil {
@@ -168,21 +161,27 @@ func criterionText(b *builder, out []byte) error {
 	return nil
 }
 
-// textFind has the time of a case found in criterion's text. Its unit is the one that suits the size, so that it may be
-// another one in the next run.
-func (f *Figure) textFind(name, unitName string) {
-	unitAt := regexp.QuoteMeta(unitName)
-	if !utf8.ValidString(unitName) { // no expression has such a text
-		return
+// bencherMark stands between name and figure in a line of libtest's own benchmarks, as criterion prints them with
+// --output-format bencher.
+const bencherMark = " ... bench:"
+
+// bencher reads a line such as "test fib_20 ... bench:      26,251 ns/iter (+/- 246)".
+func (b *builder) bencher(line string) error {
+	name, rest, _ := strings.Cut(strings.TrimPrefix(line, "test "), bencherMark)
+	words := strings.Fields(rest)
+	if len(words) < 2 {
+		return fmt.Errorf("expected a figure and its unit behind %s", strings.TrimSpace(bencherMark))
 	}
-	if Second(unitName) > 0 {
-		f.printed, unitAt = "s", `(?P<unit>\S+)`
+	v, err := strconv.ParseFloat(strings.ReplaceAll(words[0], ",", ""), 64)
+	if err != nil && v == 0 {
+		return fmt.Errorf("%.60q is not a number", words[0])
 	}
-	f.find = `(?m)^` + regexp.QuoteMeta(name) + `\s+time:\s+\[\S+ \S+ ` + number + ` ` + unitAt + `\s`
+	return b.add(strings.TrimSpace(name), "time", v, words[1])
 }
 
 // criterionFigure finds the figure of a line, what stands before it, and what is in its brackets.
 func criterionFigure(line string) (figure, head, rest string, ok bool) {
+	line = strings.ReplaceAll(line, "\t", " ")
 	for _, f := range [][2]string{{" time:", "time"}, {" thrpt:", "throughput"}} {
 		at := strings.LastIndex(" "+line, f[0])
 		if at < 0 {

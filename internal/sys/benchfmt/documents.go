@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -44,11 +43,7 @@ func parseJMH(out []byte) (*Suite, error) {
 		if strings.HasPrefix(d.Primary.Unit, "ops/") {
 			what = "throughput"
 		}
-		find := ""
-		if i*len(out) < mostSearched {
-			find = d.Params.find(out, d.Benchmark, d.Mode, d.Primary)
-		}
-		err := b.found(name, what, d.Primary.Score.v, d.Primary.Unit, find)
+		err := b.add(name, what, d.Primary.Score.v, d.Primary.Unit)
 		for _, k := range slices.Sorted(maps.Keys(d.Secondary)) {
 			if m := d.Secondary[k]; err == nil && m != nil {
 				err = m.profiled(b, name, strings.TrimPrefix(k, "·")) // profilers mark their figures
@@ -100,52 +95,6 @@ func (p *jmhParams) UnmarshalJSON(src []byte) error {
 	}
 }
 
-// find makes the expression for the score of a result: its name, mode and parameters stand before it, and no brace of
-// another result between them. It is held against the output, so where JMH writes another form there is none.
-func (p jmhParams) find(out []byte, benchmark, mode string, m *jmhMetric) string {
-	colon := ":"
-	for _, c := range []string{" : ", ": "} {
-		if bytes.Contains(out, []byte(`"benchmark"`+c+`"`)) {
-			colon = c
-			break
-		}
-	}
-	texts := []string{benchmark, mode, m.Unit}
-	pair := func(k, v string) string {
-		return `"` + regexp.QuoteMeta(k) + `"` + colon + `"` + regexp.QuoteMeta(v) + `"`
-	}
-	e := pair("benchmark", benchmark) + `,\s*` + pair("mode", mode) + `,[^{}]*`
-	if len(p) > 0 {
-		var pairs []string
-		for _, x := range p {
-			texts = append(texts, x[0], x[1])
-			pairs = append(pairs, pair(x[0], x[1]))
-		}
-		e += `"params"` + colon + `\{\s*` + strings.Join(pairs, `,\s*`) + `\s*\},\s*`
-	}
-	e += `"primaryMetric"` + colon + `\{\s*"score"` + colon + number + `,[^{}]*(?:\{[^{}]*\},\s*)?` +
-		pair("scoreUnit", m.Unit)
-	if slices.ContainsFunc(texts, func(s string) bool { return strings.ContainsAny(s, "\"\\\n") }) ||
-		!finds(out, e, m.Score.v) {
-		return ""
-	}
-	return e
-}
-
-// finds tells whether an expression finds a value in the output.
-func finds(out []byte, expression string, want float64) bool {
-	re, err := regexp.Compile(expression)
-	if err != nil {
-		return false
-	}
-	m := re.FindSubmatch(out)
-	if m == nil {
-		return false
-	}
-	v, err := Number(string(m[1]))
-	return err == nil && v == want
-}
-
 // profiled adds a further figure. Who works faster allocates more in a second: such a rate has no direction.
 func (m *jmhMetric) profiled(b *builder, name, figure string) error {
 	if f := normal(m.Score.v, m.Unit); strings.HasPrefix(figure, "gc.") && f.Better == unit.Higher {
@@ -184,10 +133,10 @@ func parsePytest(out []byte) (*Suite, error) {
 			continue
 		}
 		for _, f := range []struct {
-			name, member string
-			v            amount
-		}{{"time", "median", d.Stats.Median}, {"mean", "mean", d.Stats.Mean}, {"least", "min", d.Stats.Min}} {
-			if err := b.found(name, f.name, f.v.v, "s", memberFind("fullname", d.FullName, f.member)); err != nil {
+			name string
+			v    amount
+		}{{"time", d.Stats.Median}, {"mean", d.Stats.Mean}, {"least", d.Stats.Min}} {
+			if err := b.add(name, f.name, f.v.v, "s"); err != nil {
 				return nil, fmt.Errorf("benchmark %d: %w", i+1, err)
 			}
 		}
@@ -264,14 +213,13 @@ func (r *googleRow) add(b *builder) error {
 		u = "ns"
 	}
 	for _, f := range []struct {
-		name, member, unit string
-		v                  *amount
-	}{{"time", "real_time", u, r.Real}, {"cpu", "cpu_time", u, r.CPU},
-		{"throughput", "bytes_per_second", "B/s", r.Bytes}, {"items", "items_per_second", "items/s", r.Items}} {
+		name, unit string
+		v          *amount
+	}{{"time", u, r.Real}, {"cpu", u, r.CPU}, {"throughput", "B/s", r.Bytes}, {"items", "items/s", r.Items}} {
 		if f.v == nil {
 			continue
 		}
-		if err := b.found(r.RunName, f.name, f.v.v, f.unit, memberFind("name", r.Name, f.member)); err != nil {
+		if err := b.add(r.RunName, f.name, f.v.v, f.unit); err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package benchfmt
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -23,67 +24,113 @@ type goLine struct {
 // such as "pkg: example.com/x", and metadata of units as in golang.org/design/14313-benchmark-format. The number of
 // processors at the end of a name is left out where all names have the same, because it depends on the machine. A name
 // has its package before it where there are several.
+//
+// A benchmark that prints has its figures on a line of their own behind what it printed; they are its name's. With
+// -json each package's output is put together first.
 func parseGo(out []byte) (*Suite, error) {
-	b := newBuilder()
-	better := map[string]unit.Better{}
-	var lines []goLine
-	pkg, number := "", 0
-	for raw := range bytes.Lines(out) {
-		number++
-		line := strings.TrimRight(string(raw), "\r\n")
-		switch {
-		case strings.HasPrefix(line, "pkg: "):
-			pkg = strings.TrimSpace(line[5:])
-		case strings.HasPrefix(line, "Unit "):
-			goUnit(line, better)
-		case strings.HasPrefix(line, "--- FAIL: Benchmark"):
-			name, _, _ := strings.Cut(line[len("--- FAIL: "):], " ")
-			b.leave(name, "", "it failed")
-		case isBenchmark(line):
-			l, ok, err := goResult(line)
-			if err != nil {
-				b.leave(l.name, "", fmt.Sprintf("line %d: %v", number, err))
-			}
-			if ok {
-				l.pkg, l.number = pkg, number
-				lines = append(lines, l)
-			}
-		}
-		if len(lines) > MaxValues {
+	r := &goReader{b: newBuilder(), better: map[string]unit.Better{}}
+	for raw := range bytes.Lines(goText(out)) {
+		r.number++
+		r.line(strings.TrimRight(string(raw), "\r\n"))
+		if len(r.lines) > MaxValues {
 			return nil, fmt.Errorf("there are more than %d results: run fewer benchmarks at a time", MaxValues)
 		}
 	}
-	suffix := commonSuffix(lines)
-	several := slices.ContainsFunc(lines, func(l goLine) bool { return l.pkg != lines[0].pkg })
-	in := map[string]string{} // the package of a name; "" of one that several have
-	for _, l := range lines {
-		if p, ok := in[l.name]; ok && p != l.pkg {
-			in[l.name] = ""
-		} else {
-			in[l.name] = l.pkg
-		}
-	}
-	for _, l := range lines {
-		printed := strings.TrimSuffix(l.name, suffix)
-		name := printed
+	r.broken()
+	suffix := commonSuffix(r.lines)
+	several := slices.ContainsFunc(r.lines, func(l goLine) bool { return l.pkg != r.lines[0].pkg })
+	for _, l := range r.lines {
+		name, printed := strings.TrimSuffix(l.name, suffix), l.name
 		if several {
-			name = l.pkg + "." + name
+			name, printed = l.pkg+"."+name, l.pkg+"."+printed
 		}
-		find := func(u string) string {
-			if several && in[l.name] == "" {
-				return ""
-			}
-			return goFind(printed, u)
-		}
-		if err := l.add(b, name, better, find); err != nil {
+		if err := l.add(r.b, name, r.better); err != nil {
 			return nil, fmt.Errorf("line %d: %w", l.number, err)
 		}
+		if i, ok := r.b.at[name]; ok {
+			r.b.suite.Cases[i].printed = printed
+		}
 	}
-	s, err := b.done()
+	s, err := r.b.done()
 	if err != nil {
 		return nil, fmt.Errorf("%w; Go prints benchmarks with -bench or -test.bench, as BenchmarkX 100 123 ns/op", err)
 	}
 	return s, nil
+}
+
+// goText is the text of go test, put together from the events of -json if it is that: an output may come in pieces, and
+// packages at the same time.
+func goText(out []byte) []byte {
+	if head := bytes.TrimLeft(out, " \t\r\n"); len(head) == 0 || head[0] != '{' {
+		return out
+	}
+	text, order := map[string][]byte{}, []string{}
+	for line := range bytes.Lines(out) {
+		var event struct{ Package, Output string }
+		if json.Unmarshal(line, &event) != nil || event.Output == "" {
+			continue
+		}
+		if _, ok := text[event.Package]; !ok {
+			order = append(order, event.Package)
+		}
+		text[event.Package] = append(text[event.Package], event.Output...)
+	}
+	var all []byte
+	for _, name := range order {
+		all = append(append(append(all, "pkg: "+name+"\n"...), text[name]...), '\n')
+	}
+	return all
+}
+
+// goReader reads Go's text line by line.
+type goReader struct {
+	b      *builder
+	better map[string]unit.Better
+	lines  []goLine
+	pkg    string
+	number int    // of the line, from 1
+	waits  string // the name of a benchmark that has printed before its figures
+}
+
+func (r *goReader) line(line string) {
+	switch {
+	case strings.HasPrefix(line, "pkg: "):
+		r.pkg = strings.TrimSpace(line[5:])
+	case strings.HasPrefix(line, "Unit "):
+		goUnit(line, r.better)
+	case strings.HasPrefix(line, "--- FAIL: Benchmark"):
+		name, _, _ := strings.Cut(line[len("--- FAIL: "):], " ")
+		r.b.leave(name, "", "it failed")
+		r.waits = ""
+	case isBenchmark(line):
+		r.broken()
+		l, ok, err := goResult(line)
+		if err != nil {
+			r.b.leave(l.name, "", fmt.Sprintf("line %d: %v", r.number, err))
+		} else if ok {
+			r.keep(l)
+		} else if name, rest, _ := strings.Cut(line, "\t"); strings.TrimSpace(rest) != "" {
+			r.waits = strings.TrimSpace(name)
+		}
+	case r.waits != "":
+		if l, ok, err := goResult(r.waits + " " + line); ok && err == nil && strings.HasSuffix(l.values[1], "/op") {
+			r.keep(l)
+			r.waits = ""
+		}
+	}
+}
+
+func (r *goReader) keep(l goLine) {
+	l.pkg, l.number = r.pkg, r.number
+	r.lines = append(r.lines, l)
+}
+
+// broken tells of a benchmark whose figures did not come.
+func (r *goReader) broken() {
+	if r.waits != "" {
+		r.b.leave(r.waits, "", "its line is broken by what it printed, and no figures follow")
+		r.waits = ""
+	}
 }
 
 // isBenchmark tells whether a line begins as a result does: Benchmark is a word of its own there, as go test has it.
@@ -112,7 +159,7 @@ func goResult(line string) (l goLine, ok bool, err error) {
 }
 
 // add adds the figures of a line.
-func (l *goLine) add(b *builder, name string, better map[string]unit.Better, find func(u string) string) error {
+func (l *goLine) add(b *builder, name string, better map[string]unit.Better) error {
 	for i := 0; i < len(l.values); i += 2 {
 		v, err := strconv.ParseFloat(l.values[i], 64)
 		u := l.values[i+1]
@@ -121,7 +168,7 @@ func (l *goLine) add(b *builder, name string, better map[string]unit.Better, fin
 			continue
 		}
 		f := normal(v, u)
-		f.Name, f.find = goFigure(u), find(u)
+		f.Name = goFigure(u)
 		if x := better[u]; x != "" {
 			f.Better = x
 		}

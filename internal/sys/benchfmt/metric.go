@@ -1,24 +1,40 @@
 package benchfmt
 
 import (
+	"errors"
 	"fmt"
-	"regexp"
+	"strconv"
 	"strings"
 )
 
 // maxMetricName is how long the name of a metric may be, in bytes.
 const maxMetricName = 63
 
-// MetricLines writes a line of the parameter metric of the workload command for each case's first figure, or with all
-// for each figure: NAME:UNIT:lower|higher:re:EXPRESSION. The expression has the case's name in it, so that a suite that
-// prints another case in its place gives no figure instead of a wrong one; of a case that is printed several times it
-// finds the first. without are the figures that no expression
-// can find by their case's name; names that taken has are not given.
-func (s *Suite) MetricLines(all bool, taken ...string) (lines, without []string) {
+// Line is a line of the parameter metric of the workload command: one figure of one case, which the format's parser
+// finds
+// in the output of each run.
+type Line struct {
+	Name string // of the metric
+	Case string // as the suite calls it
+	Text string
+	// Plain tells that the name says which case it is: nothing was cut, and no other has the same letters.
+	Plain bool
+}
+
+// Lines are those of each case's first figure, or with all of each figure:
+// NAME:UNIT:lower|higher:FORMAT:"CASE" FIGURE, and of an expression NAME:UNIT:lower|higher:each:"CASE" FIGURE
+// EXPRESSION.
+// format is what New takes; names that taken has are not given. without are the figures that no line can be of.
+func (s *Suite) Lines(format string, all bool, taken ...string) (lines []Line, without []string) {
 	used := map[string]bool{}
 	for _, name := range taken {
 		used[name] = true
 	}
+	how, expression := format, ""
+	if strings.Contains(format, "(") {
+		how, expression = Each, " "+format
+	}
+	skip := s.together()
 	for i := range s.Cases {
 		c := &s.Cases[i]
 		for j := range c.Figures {
@@ -26,22 +42,48 @@ func (s *Suite) MetricLines(all bool, taken ...string) (lines, without []string)
 			if j > 0 && !all {
 				break
 			}
-			if f.find == "" || strings.ContainsAny(f.printed, ": \t\n") {
+			if strings.ContainsAny(f.Unit, ": \t\n") || strings.ContainsAny(format, "\n") {
 				without = append(without, c.Name+" "+f.Name)
 				continue
 			}
-			name := c.Name
+			name := c.Name[skip:]
 			if j > 0 {
 				name += " " + f.Name
 			}
-			lines = append(lines, fmt.Sprintf("%s:%s:%s:re:%s", metricName(name, used), f.printed, f.Better, f.find))
+			l := Line{Case: c.Name}
+			l.Name, l.Plain = metricName(name, used)
+			l.Text = fmt.Sprintf("%s:%s:%s:%s:%s %s%s", l.Name, f.Unit, f.Better, how, strconv.QuoteToGraphic(c.Name),
+				strconv.QuoteToGraphic(f.Name), expression)
+			lines = append(lines, l)
 		}
 	}
 	return lines, without
 }
 
-// metricName makes a name of small letters, digits and underscores that is not used yet.
-func metricName(name string, used map[string]bool) string {
+// together is how many bytes at the beginning of all names are the same and end a word, where some name is too long
+// for a
+// metric: the package of all benchmarks, say. What tells cases apart stands at the end.
+func (s *Suite) together() int {
+	long := false
+	common := s.Cases[0].Name
+	for i := range s.Cases {
+		name := s.Cases[i].Name
+		long = long || len(name) > maxMetricName-5
+		n := 0
+		for n < min(len(common), len(name)) && common[n] == name[n] {
+			n++
+		}
+		common = common[:n]
+	}
+	if !long || len(s.Cases) == 1 {
+		return 0
+	}
+	return strings.LastIndexAny(common, "./: ") + 1
+}
+
+// metricName makes a name of small letters, digits and underscores that is not used yet. Of one that is too long the
+// beginning and the end stay. plain tells that it is the only one of these letters, whole.
+func metricName(name string, used map[string]bool) (metric string, plain bool) {
 	var b strings.Builder
 	for _, r := range strings.ToLower(strings.TrimPrefix(name, "Benchmark")) {
 		switch {
@@ -53,32 +95,86 @@ func metricName(name string, used map[string]bool) string {
 			b.WriteByte('_')
 		}
 	}
-	base := b.String()
-	base = strings.Trim(base[:min(len(base), maxMetricName-5)], "_")
-	if base == "" {
+	base := strings.Trim(b.String(), "_")
+	const most, head = maxMetricName - 5, 18 // five for _9999
+	if plain = base != ""; !plain {
 		base = "b"
+	}
+	if len(base) > most {
+		base, plain = strings.Trim(base[:head], "_")+"_"+strings.Trim(base[len(base)-(most-head-1):], "_"), false
 	}
 	out := base
 	for n := 2; used[out]; n++ {
-		out = fmt.Sprintf("%s_%d", base, n)
+		out, plain = fmt.Sprintf("%s_%d", base, n), false
 	}
 	used[out] = true
-	return out
+	return out, plain
 }
 
-// number is the group of a figure in an expression.
-const number = `([0-9.eE+-]+)`
+// Each is the form of a line whose figures an expression finds, each with the name of its case.
+const Each = "each"
 
-// goFind finds the figure of a line of Go's, on a machine with any number of processors.
-func goFind(name, unitName string) string {
-	return `(?m)^` + regexp.QuoteMeta(name) + `(?:-\d+)?\s+\d+\s(?:.*\s)?` + number + ` ` +
-		regexp.QuoteMeta(unitName) + `(?:\s|$)`
+// Wanted is one figure of one case.
+type Wanted struct {
+	Format       string // what New takes
+	Case, Figure string
 }
 
-// memberFind finds a number in the JSON object that has a text, both by their keys: the first one behind the text.
-func memberFind(key, text, member string) string {
-	if text == "" || strings.ContainsAny(text, `"\`) {
-		return "" // each program escapes as it likes
+// ParseWanted reads what stands behind the form of a line: "CASE" "FIGURE", and with the form Each an expression.
+func ParseWanted(form, text string) (w Wanted, err error) {
+	w.Format = form
+	for _, into := range []*string{&w.Case, &w.Figure} {
+		quoted, err := strconv.QuotedPrefix(text)
+		if err == nil {
+			*into, err = strconv.Unquote(quoted)
+		}
+		if err != nil || *into == "" {
+			return w, errors.New(`after the format come the names of the case and of its figure: go:"BenchmarkX" "time"`)
+		}
+		text = strings.TrimPrefix(text[len(quoted):], " ")
 	}
-	return `(?s)"` + key + `": ?"` + regexp.QuoteMeta(text) + `".*?"` + member + `": ?` + number
+	switch {
+	case form == Each:
+		w.Format = text
+	case text != "":
+		return w, fmt.Errorf("%.60q is too much: behind the names of the case and of its figure nothing follows", text)
+	}
+	_, err = New(w.Format)
+	return w, err
+}
+
+// Find returns the figures that are wanted of a suite, in their order; the error names the first that it has not. The
+// case
+// of a wanted name is the one that is printed so, and otherwise the one that is called so without what depends on the
+// machine: where a run prints only one of BenchmarkX and BenchmarkX-4, it is not taken for the other.
+func (s *Suite) Find(wanted []Wanted) ([]float64, error) {
+	names := map[string]bool{}
+	for _, w := range wanted {
+		names[w.Case] = true
+	}
+	cases := map[string]*Case{}
+	for i := range s.Cases {
+		c := &s.Cases[i]
+		if c.printed != c.Name && names[c.printed] {
+			cases[c.printed] = c
+		} else if cases[c.Name] == nil {
+			cases[c.Name] = c
+		}
+	}
+	values := make([]float64, len(wanted))
+	for i, w := range wanted {
+		c := cases[w.Case]
+		if c == nil {
+			return nil, fmt.Errorf("the output has no case %.200q", w.Case)
+		}
+		for _, f := range c.Figures {
+			if f.Name == w.Figure {
+				values[i] = f.Value
+			}
+		}
+		if values[i] == 0 {
+			return nil, fmt.Errorf("the case %.200q has no figure %.60q", w.Case, w.Figure)
+		}
+	}
+	return values, nil
 }

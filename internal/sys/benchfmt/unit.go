@@ -15,7 +15,7 @@ func normal(v float64, name string) Figure {
 	name = strings.TrimSpace(name)
 	what, per, _ := strings.Cut(name, "/")
 	if by := seconds(per); by > 0 { // a rate: MB/s, ops/ms, Melem/s
-		f := Figure{Value: v / by, Unit: what + "/s", Better: unit.Higher, printed: name}
+		f := Figure{Value: v / by, Unit: what + "/s", Better: unit.Higher}
 		if n := bytesIn(what); n > 0 {
 			f.Value, f.Unit = f.Value*n, "B/s"
 		} else if n, noun := countIn(what); n > 0 {
@@ -23,7 +23,7 @@ func normal(v float64, name string) Figure {
 		}
 		return f
 	}
-	f := Figure{Value: v, Unit: name, Better: unit.Lower, printed: name}
+	f := Figure{Value: v, Unit: name, Better: unit.Lower}
 	if per == "" || isEach(per) { // ns/op and ns are the same to a reader: the time of one
 		if n := seconds(what); n > 0 {
 			f.Value, f.Unit = v*n, "s"

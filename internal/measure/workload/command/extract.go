@@ -61,7 +61,23 @@ func newExtractor(preset, metric string) (extractor, error) {
 		if err != nil {
 			return nil, fmt.Errorf("command: metric %q: %w", line, err)
 		}
-		all = append(all, m)
+		if m.find != nil {
+			all = append(all, m)
+			continue
+		}
+		i := slices.IndexFunc(all, func(e extractor) bool {
+			s, ok := e.(*suiteMetrics)
+			return ok && s.wanted[0].Format == m.wanted.Format
+		})
+		if i < 0 {
+			parse, err := benchfmt.New(m.wanted.Format)
+			if err != nil {
+				return nil, fmt.Errorf("command: metric %q: %w", line, err)
+			}
+			i, all = len(all), append(all, &suiteMetrics{parse: parse})
+		}
+		s := all[i].(*suiteMetrics)
+		s.list, s.wanted = append(s.list, m.metric), append(s.wanted, m.wanted)
 	}
 	if len(all) == 0 {
 		return nil, nil
@@ -104,7 +120,33 @@ func (c chain) extract(out []byte) (*found, error) {
 // userMetric is one line of the parameter metric.
 type userMetric struct {
 	metric unit.Metric
-	find   func(out []byte) (float64, error)
+	find   func(out []byte) (float64, error) // nil for a figure of a suite
+	wanted benchfmt.Wanted                   // of a suite
+}
+
+// suiteMetrics are lines of the parameter metric whose figures one parser reads, at once.
+type suiteMetrics struct {
+	parse  benchfmt.Parser
+	list   []unit.Metric
+	wanted []benchfmt.Wanted // of each metric
+}
+
+func (s *suiteMetrics) metrics() []unit.Metric { return s.list }
+
+func (s *suiteMetrics) extract(out []byte) (*found, error) {
+	suite, err := s.parse(out)
+	if err != nil {
+		return nil, fmt.Errorf("metric %s: %w", s.list[0].Name, err)
+	}
+	values, err := suite.Find(s.wanted)
+	if err != nil {
+		return nil, fmt.Errorf("metrics of %s: %w; every run must print all cases", s.wanted[0].Format, err)
+	}
+	f := newFound()
+	for i, v := range values {
+		f.values[s.list[i].Name] = v
+	}
+	return f, nil
 }
 
 func (u *userMetric) metrics() []unit.Metric { return []unit.Metric{u.metric} }
@@ -124,7 +166,8 @@ func (u *userMetric) extract(out []byte) (*found, error) {
 
 var metricName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`) })
 
-// parseMetric reads NAME:UNIT:lower|higher:json:/pointer or NAME:UNIT:lower|higher:re:REGEX.
+// parseMetric reads NAME:UNIT:lower|higher:json:/pointer, NAME:UNIT:lower|higher:re:REGEX, or what benchfmt's Lines
+// writes of a suite.
 func parseMetric(text string) (*userMetric, error) {
 	part := strings.SplitN(text, ":", 5)
 	if len(part) < 5 {
@@ -139,7 +182,7 @@ func parseMetric(text string) (*userMetric, error) {
 	if better != unit.Lower && better != unit.Higher {
 		return nil, fmt.Errorf("%q must be lower or higher: which of them is better", better)
 	}
-	u := &userMetric{metric: unit.Metric{Name: name, Unit: unitName, Better: better,
+	u := &userMetric{metric: unit.Metric{Name: name, Unit: unitName, Better: better, Printed: true,
 		Doc: "read from the command's output by " + how + " " + where}}
 	switch how {
 	case "json":
@@ -158,7 +201,18 @@ func parseMetric(text string) (*userMetric, error) {
 		}
 		u.find = func(out []byte) (float64, error) { return firstGroup(out, re) }
 	default:
-		return nil, fmt.Errorf("%q must be json or re", how)
+		forms := []string{"json", "re", benchfmt.Each}
+		for _, f := range benchfmt.Formats() {
+			forms = append(forms, f.Name)
+		}
+		if !slices.Contains(forms, how) {
+			return nil, fmt.Errorf("%q must be one of %s", how, strings.Join(forms, ", "))
+		}
+		var err error
+		if u.wanted, err = benchfmt.ParseWanted(how, where); err != nil {
+			return nil, err
+		}
+		u.metric.Doc = fmt.Sprintf("%s of the case %s, which the command prints", u.wanted.Figure, u.wanted.Case)
 	}
 	return u, nil
 }

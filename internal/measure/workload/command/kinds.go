@@ -61,7 +61,8 @@ func Kinds() []workload.Kind {
 			{Name: "metric", Type: workload.Text, Doc: workload.Doc("figures to read from standard output, one per " +
 				"line: NAME:UNIT:lower|higher:json:/pointer or NAME:UNIT:lower|higher:re:REGEX, where the figure " +
 				"is the first group of the first match; a second group (?P<unit>...) has the unit of a time (ns, " +
-				"µs, ms, s), and the figure is then in seconds")},
+				"µs, ms, s), and the figure is then in seconds; or FORMAT:\"CASE\" \"FIGURE\" of what a suite of " +
+				"benchmarks prints, as tare plan metrics writes it")},
 			{Name: "env", Type: workload.Text, Sparse: true, Doc: workload.Doc("variables for the command and those " +
 				"around it: NAME=VALUE, one per line")},
 			{Name: "tree", Type: workload.Text, Sparse: true, Doc: workload.Doc("folder on this machine that is " +

@@ -68,7 +68,7 @@ func TestSuiteOfGoBenchmarks(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v in\n%s", err, out)
 	}
-	lines, without := suite.MetricLines(true, "seconds", "user_seconds", "system_seconds", "max_rss_bytes")
+	lines, without := texts(suite, "go", true, "seconds", "user_seconds", "system_seconds", "max_rss_bytes")
 	if len(suite.Cases) != 3 || len(without) != 0 {
 		t.Fatalf("%+v, without %q", suite, without)
 	}
@@ -79,7 +79,7 @@ func TestSuiteOfGoBenchmarks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if first := k.Primary(p); first.Name != "join_parts_1" || first.Unit != "ns/op" {
+	if first := k.Primary(p); first.Name != "join_parts_1" || first.Unit != "s" {
 		t.Errorf("the first case decides: %+v", first)
 	}
 	for _, name := range []string{"join_parts_1", "join_parts_64", "join_parts_64_bytes", "join_parts_64_allocs",
@@ -90,9 +90,18 @@ func TestSuiteOfGoBenchmarks(t *testing.T) {
 	}
 	// A suite without one of the cases fails, whatever it prints in its place.
 	given["command"] = strings.Replace(line, "bench=.", "bench=Itoa", 1)
-	if f := failed(t, given); !strings.Contains(f.Message, "metric join_parts_1: the output has no match") {
+	if f := failed(t, given); !strings.Contains(f.Message, `the output has no case "BenchmarkJoin/parts=1"`) {
 		t.Errorf("%+v", f)
 	}
+}
+
+// texts are the lines of a suite for the parameter metric.
+func texts(s *benchfmt.Suite, format string, all bool, taken ...string) (out, without []string) {
+	lines, without := s.Lines(format, all, taken...)
+	for _, l := range lines {
+		out = append(out, l.Text)
+	}
+	return out, without
 }
 
 // TestSuitesOfOtherTools has the figures of each format's sample taken by the lines that are made of it.
@@ -111,7 +120,7 @@ func TestSuitesOfOtherTools(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
-		lines, without := suite.MetricLines(false)
+		lines, without := texts(suite, format, false)
 		if len(lines) < 2 || len(without) > 0 {
 			t.Errorf("%s: %d lines, without %q", file, len(lines), without)
 		}
@@ -128,7 +137,7 @@ func TestSuitesOfOtherTools(t *testing.T) {
 			}
 			m := x.metrics()[0]
 			want := suite.Cases[i].Figures[0]
-			if v := got.values[m.Name]; m.Unit == "s" && want.Repeats == 1 && math.Abs(v-want.Value) > 1e-9*want.Value {
+			if v := got.values[m.Name]; m.Unit == want.Unit && math.Abs(v-want.Value) > 1e-9*want.Value {
 				t.Errorf("%s: %s is %v, want %v", file, m.Name, v, want.Value)
 			}
 		}
