@@ -1,7 +1,7 @@
 # make build   bin/tare (with all agents inside) and bin/tare-agent
 # make check   vet, lint of what changed, unit tests: under a minute, for the inner loop
 # make test    everything, real servers included; installs what is missing
-# make bench   side by side with fio, sysbench, mbw and hyperfine, as ratios, into docs/benchmarks.md
+# make bench   side by side with fio, sysbench, mbw and hyperfine, as ratios, into bench/results.md
 # make man     the manual pages, in bin/man
 # make demo    measure this machine in a few minutes
 # make gallery the project's own gallery, of a run of each study, in dist/gallery
@@ -129,7 +129,7 @@ fuzz:
 bench: build
 	scripts/deps.sh bench
 	bin/tare guest fetch
-	TARE_OHA=$$(scripts/deps.sh oha) $(GO) run ./bench -length 500ms -o docs/benchmarks.md
+	TARE_OHA=$$(scripts/deps.sh oha) $(GO) run ./bench -length 500ms -o bench/results.md
 
 demo:
 	scripts/demo.sh

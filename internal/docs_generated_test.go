@@ -97,8 +97,7 @@ func TestDocsGenerated(t *testing.T) {
 			t.Errorf("no document defines %s: <!-- generated: workload %s -->", k.Name, k.Name)
 		}
 	}
-	for _, s := range []string{"environments", "workloads", "plan keys", "report run", "report target", "report facts",
-		"report cell", "report family", "report finding", "report warning", "report failure"} {
+	for _, s := range []string{"environments", "workloads", "plan keys"} {
 		if !seen[s] {
 			t.Errorf("no document has <!-- generated: %s -->", s)
 		}
@@ -180,9 +179,7 @@ func (l *listing) generate(name string) ([]string, error) {
 		}
 		return nil, fmt.Errorf("there is no workload %q", of)
 	case "plan":
-		return schemaTable("plan.schema.json", "")
-	case "report":
-		return schemaTable("report.schema.json", of)
+		return planKeys()
 	default:
 		return nil, fmt.Errorf("nothing generates %q", name)
 	}
@@ -226,47 +223,27 @@ type property struct {
 	Items *property `json:"items"`
 }
 
-// schemaTable makes a table of the properties of a definition, or of the top level.
-func schemaTable(file, def string) ([]string, error) {
-	src, err := os.ReadFile(filepath.Join(root, "docs", file))
+// planKeys makes a table of the plan's keys, from its schema.
+func planKeys() ([]string, error) {
+	src, err := os.ReadFile(filepath.Join(root, "docs", "plan.schema.json"))
 	if err != nil {
 		return nil, err
 	}
 	var doc struct {
-		node
-		Defs map[string]node `json:"$defs"`
+		Properties json.RawMessage `json:"properties"`
 	}
 	if err := json.Unmarshal(src, &doc); err != nil {
 		return nil, err
 	}
-	n := doc.node
-	if def != "" {
-		var ok bool
-		if n, ok = doc.Defs[def]; !ok {
-			return nil, fmt.Errorf("%s defines no %q", file, def)
-		}
-	}
-	fields, err := ordered(n.Properties)
+	fields, err := ordered(doc.Properties)
 	if err != nil {
 		return nil, err
 	}
 	out := []string{"", "| key | form | meaning |", "|---|---|---|"}
-	if def != "" {
-		out = []string{"", "| field | form | meaning |", "|---|---|---|"}
-	}
 	for _, p := range fields {
-		name := "`" + p.Name + "`"
-		if def != "" && !slices.Contains(n.Required, p.Name) {
-			name += " (may be missing)"
-		}
-		out = append(out, row(name, p.form(), sentence(p.Doc)))
+		out = append(out, row("`"+p.Name+"`", p.form(), sentence(p.Doc)))
 	}
 	return append(out, ""), nil
-}
-
-type node struct {
-	Properties json.RawMessage `json:"properties"`
-	Required   []string        `json:"required"`
 }
 
 func ordered(src json.RawMessage) ([]property, error) {
