@@ -100,7 +100,10 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root.SetIn(a.in)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
-	err := root.ExecuteContext(ctx)
+	err := unknownCommand(root, args)
+	if err == nil {
+		err = root.ExecuteContext(ctx)
+	}
 	if err == nil {
 		return exitOK
 	}
@@ -215,6 +218,22 @@ func strictArgs(c *cobra.Command) {
 	for _, s := range c.Commands() {
 		strictArgs(s)
 	}
+}
+
+// unknownCommand refuses a word that a group of commands does not have, also beside --help, at which cobra shows the
+// group's help and looks no further. Its own commands for completion begin with two underscores.
+func unknownCommand(root *cobra.Command, args []string) error {
+	root.InitDefaultHelpCmd()
+	c, rest, err := root.Find(args)
+	if err != nil || !c.HasSubCommands() {
+		return nil
+	}
+	for _, word := range rest {
+		if !strings.HasPrefix(word, "-") && !strings.HasPrefix(word, "__") {
+			return c.Args(c, []string{word})
+		}
+	}
+	return nil
 }
 
 // holding tells that the command makes things from here on which it removes when it is stopped; text says so to the
