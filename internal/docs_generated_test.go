@@ -24,19 +24,100 @@ type listing struct {
 		Required            bool `json:"argument_required"`
 		Settings            []struct{ Name, Default, Doc string }
 	}
-	Workloads []struct {
-		Name, Family, Doc string
-		WorkUnit          string `json:"work_unit"`
-		Parameters        []struct {
-			Name, Type, Default, Doc string
-			Required                 bool
-			Choices                  []string
+	Workloads []kindListing
+}
+
+type kindListing struct {
+	Name, Family, Doc string
+	WorkUnit          string `json:"work_unit"`
+	Parameters        []struct {
+		Name, Type, Default, Doc string
+		Required                 bool
+		Choices                  []string
+	}
+	Metrics []struct {
+		Name, Unit, Better, Doc string
+		Primary                 bool
+	}
+}
+
+func (k *kindListing) parameterRows() (rows []string) {
+	for _, p := range k.Parameters {
+		def, doc := p.Default, sentence(p.Doc)
+		if p.Required {
+			def = "(required)"
 		}
-		Metrics []struct {
-			Name, Unit, Better, Doc string
-			Primary                 bool
+		if len(p.Choices) > 0 {
+			doc += " One of " + strings.Join(p.Choices, ", ") + "."
+		}
+		rows = append(rows, row("`"+p.Name+"`", def, doc))
+	}
+	return rows
+}
+
+func (k *kindListing) metricRows() (rows []string) {
+	for _, m := range k.Metrics {
+		doc := sentence(m.Doc)
+		if m.Primary {
+			doc += " **It decides.**"
+		}
+		rows = append(rows, row("`"+m.Name+"`", m.Unit, m.Better, doc))
+	}
+	return rows
+}
+
+// sharers are the kinds that have a row of a table of parameters in common, if there are at least three.
+func (l *listing) sharers(row string) (kinds []string) {
+	for _, k := range l.Workloads {
+		if slices.Contains(k.parameterRows(), row) {
+			kinds = append(kinds, "`"+k.Name+"`")
 		}
 	}
+	if len(kinds) < 3 {
+		return nil
+	}
+	return kinds
+}
+
+// unshared makes a table of the rows that a kind does not share with others, and a line that names the rest.
+func (l *listing) unshared(rows []string, head ...string) []string {
+	out, others := head, []string{}
+	for _, r := range rows {
+		if l.sharers(r) == nil {
+			out = append(out, r)
+			continue
+		}
+		_, name, _ := strings.Cut(r, "`")
+		name, def, _ := strings.Cut(name, "`")
+		def = strings.TrimSpace(strings.Split(def, "|")[1])
+		if def != "" {
+			def = "=" + def
+		}
+		others = append(others, "`"+name+def+"`")
+	}
+	if len(out) == len(head) {
+		out = nil
+	} else {
+		out = append(out, "")
+	}
+	if len(others) > 0 {
+		out = append(out, "[As others do](#shared-parameters): "+strings.Join(others, ", ")+".", "")
+	}
+	return out
+}
+
+// shared makes the table of the rows that several kinds have in common.
+func (l *listing) shared() []string {
+	out := []string{"| parameter | default | meaning | kinds |", "|---|---|---|---|"}
+	for _, k := range l.Workloads {
+		for _, r := range k.parameterRows() {
+			kinds := l.sharers(r)
+			if kinds != nil && kinds[0] == "`"+k.Name+"`" {
+				out = append(out, r+" "+strings.Join(kinds, ", ")+" |")
+			}
+		}
+	}
+	return append(out, "")
 }
 
 var generatedRE = regexp.MustCompile(`^<!-- generated: (.*) -->$`)
@@ -97,7 +178,7 @@ func TestDocsGenerated(t *testing.T) {
 			t.Errorf("no document defines %s: <!-- generated: workload %s -->", k.Name, k.Name)
 		}
 	}
-	for _, s := range []string{"environments", "workloads", "plan keys"} {
+	for _, s := range []string{"environments", "workloads", "shared parameters", "plan keys"} {
 		if !seen[s] {
 			t.Errorf("no document has <!-- generated: %s -->", s)
 		}
@@ -107,6 +188,9 @@ func TestDocsGenerated(t *testing.T) {
 // generate makes a section.
 func (l *listing) generate(name string) ([]string, error) {
 	topic, of, _ := strings.Cut(name, " ")
+	if topic == "shared" {
+		topic = name
+	}
 	out := []string{""}
 	switch topic {
 	case "environments":
@@ -153,31 +237,14 @@ func (l *listing) generate(name string) ([]string, error) {
 			if k.Name != of {
 				continue
 			}
-			out = append(out, k.Doc)
-			if len(k.Parameters) > 0 {
-				out = append(out, "", "| parameter | default | meaning |", "|---|---|---|")
-			}
-			for _, p := range k.Parameters {
-				def, doc := p.Default, sentence(p.Doc)
-				if p.Required {
-					def = "(required)"
-				}
-				if len(p.Choices) > 0 {
-					doc += " One of " + strings.Join(p.Choices, ", ") + "."
-				}
-				out = append(out, row("`"+p.Name+"`", def, doc))
-			}
-			out = append(out, "", "| metric | unit | better | meaning |", "|---|---|---|---|")
-			for _, m := range k.Metrics {
-				doc := sentence(m.Doc)
-				if m.Primary {
-					doc += " **It decides.**"
-				}
-				out = append(out, row("`"+m.Name+"`", m.Unit, m.Better, doc))
-			}
-			return append(out, ""), nil
+			metrics := l.unshared(k.metricRows(), "| metric | unit | better | meaning |", "|---|---|---|---|")
+			out = append(out, k.Doc, "")
+			out = append(out, l.unshared(k.parameterRows(), "| parameter | default | meaning |", "|---|---|---|")...)
+			return append(out, metrics...), nil
 		}
 		return nil, fmt.Errorf("there is no workload %q", of)
+	case "shared parameters":
+		return append(out, l.shared()...), nil
 	case "plan":
 		return planKeys()
 	default:
