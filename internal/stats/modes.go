@@ -15,7 +15,7 @@ type Modes struct {
 }
 
 const (
-	modesLeast  = 12   // fewer values cannot show two modes at a useful rate
+	modesLeast  = 10   // the first look: a clear difference ends there, and its modes must be said
 	modesCap    = 128  // the threshold of this many values serves for more, where the true one is slightly lower
 	modesShare  = 0.25 // the smaller group holds at least this share: a few spikes are no mode
 	modesLevel  = 0.01
@@ -28,7 +28,7 @@ const (
 // either side. The reduction is compared with what uniformly distributed values show: of all distributions with one
 // mode the uniform one is split best, so it is the reference (as in the gap statistic of Tibshirani, Walther and Hastie
 // 2001), and the false alarm rate is at most 1 % for it and far lower for normal or one-sided noise. The second result
-// is false when there is no such sign, when there are fewer than 12 values, and when a value is not finite.
+// is false when there is no such sign, when there are fewer than 10 values, and when a value is not finite.
 func TwoModes(x []float64) (Modes, bool) {
 	if len(x) < modesLeast || !finite(x) {
 		return Modes{}, false

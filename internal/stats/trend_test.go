@@ -119,7 +119,7 @@ func TestTwoModesFalseAlarms(t *testing.T) {
 		"uniform":     rng.Float64,
 		"exponential": rng.ExpFloat64,
 	} {
-		for _, n := range []int{12, 20, 30, 60} {
+		for _, n := range []int{10, 12, 20, 30, 60} {
 			alarms := 0
 			for range runs {
 				x := make([]float64, n)
@@ -145,7 +145,7 @@ func TestTwoModesFindsThem(t *testing.T) {
 		n    int
 		gap  float64 // distance of the modes in standard deviations of one
 		want float64
-	}{{12, 12, 0.6}, {20, 9, 0.85}, {60, 6, 0.95}} {
+	}{{10, 15, 0.6}, {12, 12, 0.6}, {20, 9, 0.85}, {60, 6, 0.95}} {
 		const runs = 500
 		found := 0
 		for range runs {

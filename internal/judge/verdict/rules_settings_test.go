@@ -26,7 +26,8 @@ func TestSettings(t *testing.T) {
 				Settings: map[string]string{"accel": "kvm", "cpu": "host", "paravirt": "kvm", "machine": "q35",
 					"nic": "virtio", "net": "tap", "vhost": "off",
 					"cache": "none", "aio": "native", "iothread": "on", "format": "raw", "bus": "virtio",
-					"controller": "ahci", "hostiocache": "off", "ignore_flush": "default"},
+					"controller": "ahci", "hostiocache": "off", "ignore_flush": "default", "cpuset": "0",
+					"nice": "5", "read_bps": "1", "write_bps": "1", "read_iops": "1", "write_iops": "1"},
 				Extra: map[string]string{
 					"qemu.version": "7.2.22", "virtualbox.version": "7.2.22_Debianr1", "virtualbox.engine": "IEM",
 					"virtualbox.machine.nestedpaging": "on", "virtualbox.machine.largepages": "off",
@@ -115,6 +116,47 @@ func TestReleasesExplain(t *testing.T) {
 		case c.says != "" && (f == nil || !strings.Contains(f.Text, c.says) ||
 			c.not != "" && strings.Contains(f.Text, c.not)):
 			t.Errorf("%v and %v: %+v, want %q", c.base, c.slow, f, c.says)
+		}
+	}
+}
+
+// TestLimitOfOneSideExplains: a limit that only one side has is named, before all else; of a side that told nothing of
+// itself, nothing is known.
+func TestLimitOfOneSideExplains(t *testing.T) {
+	for _, c := range []struct {
+		work, fact, setting, value string
+		limited                    string // the target that has it
+		cpus                       int
+		says                       string
+	}{
+		{"cpu.prime", "cgroup.cpus", "", "0.5", "b", 2, "CPU limit 0.5 instead of none"},
+		{"cpu.prime", "cgroup.cpus", "", "0.5", "a", 2, "CPU limit none instead of 0.5"},
+		{"cpu.prime", "cgroup.cpus", "", "0.5", "b", 0, ""},
+		{"cpu.prime", "", "cpuset", "all", "b", 2, ""},
+		{"cpu.prime", "", "cpuset", "0", "b", 2, "processors allowed 0 instead of all"},
+		{"cpu.prime", "", "nice", "19", "b", 2, "niceness 19 instead of 0"},
+		{"cpu.prime", "", "nice", "0", "b", 2, ""},
+		{"fs.randread", "", "read_iops", "300", "b", 2, "limit of reads 300 instead of none"},
+		{"cpu.prime", "", "read_iops", "300", "b", 2, ""},
+	} {
+		s := scene{targets: []string{"a", "b"}, work: []plan.Workload{on(c.work)},
+			cost: map[string]float64{c.work + " b": 2}}
+		f := finding(s.envs(func(re *record.Environment) {
+			re.Inside.Threads = c.cpus
+			if re.Name != c.limited {
+				return
+			}
+			if c.fact != "" {
+				re.Outside.Extra[c.fact] = c.value
+			} else {
+				re.Outside.Settings = map[string]string{c.setting: c.value}
+			}
+		}).evaluate(), "settings-differ")
+		switch {
+		case c.says == "" && f != nil:
+			t.Errorf("%+v: %s", c, f.Text)
+		case c.says != "" && (f == nil || !strings.Contains(f.Text, "in "+c.work+": "+c.says)):
+			t.Errorf("%+v: %+v", c, f)
 		}
 	}
 }
