@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
 	"text/tabwriter"
@@ -49,7 +50,10 @@ const shortest = 40
 func showImported(w io.Writer, all []hyperfine.Result, width int) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	seconds := func(v float64) string {
-		if v <= 0 {
+		switch {
+		case math.IsNaN(v):
+			return "-"
+		case v == 0:
 			return "0"
 		}
 		return unit.Format(v, "s")
@@ -104,12 +108,11 @@ func inTurn(all []hyperfine.Result) string {
 		c := all[i].Command
 		shell = shell || hyperfine.ShellSigns(c)
 		program, _, _ := strings.Cut(strings.TrimSpace(c), " ")
-		if _, err := proc.LookPath(program); seen[c] || err != nil && !hyperfine.ShellSigns(c) {
+		if _, err := proc.LookPath(program); seen[c] || err != nil && !strings.Contains(program, "/") &&
+			!hyperfine.ShellSigns(c) {
 			return fmt.Sprintf("For a verdict run the commands in turn, with tare ab. They may not be in this file: "+
-				"where "+
-				"hyperfine is given names (-n) the export has these instead, and %q is no command of this machine, "+
-				"or is "+
-				"there twice.", c)
+				"where hyperfine is given names (-n) the export has these instead, and %q is no command of this "+
+				"machine, or is there twice.", c)
 		}
 		seen[c] = true
 		words = append(words, quoteArg(c))
@@ -117,9 +120,7 @@ func inTurn(all []hyperfine.Result) string {
 	if shell {
 		words[0] += " -S default"
 	}
-	return "For a verdict run them in turn (if these are names that hyperfine -n gave, with the commands in their " +
-		"place): " +
-		strings.Join(words, " ")
+	return "For a verdict run them in turn: " + strings.Join(words, " ")
 }
 
 // ofHyperfine are flags of hyperfine's that tare ab does not have: whoever types them out of habit is told what does

@@ -23,10 +23,10 @@ const (
 	maxText    = 4096 // bytes of a command
 )
 
-// Result is one command of an export. Times are in seconds; what the file does not have is 0.
+// Result is one command of an export. Times are in seconds, and NaN where the file does not have them.
 type Result struct {
 	Command            string
-	Mean, Spread       float64 // Spread is the standard deviation
+	Mean, Spread       float64 // Spread is the standard deviation, 0 for a single run
 	Median, Min, Max   float64
 	User, System       float64 // CPU times
 	Memory             float64 // largest resident memory of any run, bytes
@@ -81,9 +81,12 @@ func Read(r io.Reader) ([]Result, error) {
 	out := make([]Result, len(e.Results))
 	for i := range e.Results {
 		x, y := &e.Results[i], &out[i]
-		*y = Result{Command: x.Command[:min(len(x.Command), maxText)], Mean: value(x.Mean), Spread: value(x.Stddev),
+		*y = Result{Command: x.Command[:min(len(x.Command), maxText)], Mean: value(x.Mean),
 			Median: value(x.Median), Min: value(x.Min), Max: value(x.Max), User: value(x.User),
 			System: value(x.System), Runs: len(x.Times)}
+		if x.Stddev != nil {
+			y.Spread = max(0, *x.Stddev)
+		}
 		for _, m := range x.Memory {
 			y.Memory = max(y.Memory, m)
 		}
@@ -119,11 +122,12 @@ func Read(r io.Reader) ([]Result, error) {
 	return out, nil
 }
 
+// value is NaN where an export has none.
 func value(v *float64) float64 {
-	if v == nil || *v < 0 {
-		return 0
+	if v == nil {
+		return math.NaN()
 	}
-	return *v
+	return max(0, *v)
 }
 
 // wandered is how far the halves of a command's runs have to be apart to be told, as a share.
@@ -160,8 +164,7 @@ func Untold(all []Result) []string {
 }
 
 // ShellSigns tells whether a command line means something else without a shell. hyperfine has each run by one, unless
-// -N
-// said otherwise, which an export does not tell.
+// -N said otherwise, which an export does not tell.
 func ShellSigns(command string) bool {
 	first, _, _ := strings.Cut(strings.TrimSpace(command), " ")
 	return strings.ContainsAny(command, "|&;<>()$`*?[]{}~#!\n") ||

@@ -65,8 +65,8 @@ func explain(rows []setting, t, base, own *Target, different map[string][]string
 	f = Finding{Targets: []string{t.Name}}
 	var texts []string
 	for _, s := range rows {
-		a, b := s.of(t), s.of(base)
-		if a == "" || b == "" || a == b || !bears(s, different) || own != nil && own.Error == nil && s.of(own) == a {
+		a, b := s.value(t), s.value(base)
+		if a == "" || b == "" || a == b || !bears(s, different) || own != nil && own.Error == nil && s.value(own) == a {
 			continue
 		}
 		a, b = whatDiffers(a, b)

@@ -14,16 +14,17 @@ type setting struct {
 	families []string // empty: all
 	value    func(*Target) string
 	why      string // what it does to a cost, in a few words
-	free     string // what a side has that does not set it, for a limit; empty: nothing is known of such a side
 }
 
-// of is the setting's value in a target. A limit that nobody set is known once the target told its facts.
-func (s setting) of(t *Target) string {
-	v := s.value(t)
-	if v == "" && t.Error == nil && t.Inside.Threads > 0 {
-		return s.free
+// orFree is the value of a limit: where nobody set it and the target told its facts, what a side free of it has.
+func orFree(value func(*Target) string, free string) func(*Target) string {
+	return func(t *Target) string {
+		v := value(t)
+		if v == "" && t.Error == nil && t.Inside.Threads > 0 {
+			return free
+		}
+		return v
 	}
-	return v
 }
 
 // The families of workloads, as their kinds name them.
@@ -50,100 +51,101 @@ func cpuLimit(t *Target) string {
 // memoryLimit is that of a side's control group; none where it is more than there is.
 func memoryLimit(t *Target) string {
 	v := inside("cgroup.memory_bytes")(t)
-	if n, err := strconv.ParseFloat(v, 64); err == nil && n >= float64(t.Inside.MemoryBytes) && t.Inside.MemoryBytes > 0 {
+	if n, err := strconv.ParseFloat(v, 64); err == nil && n >= float64(t.Inside.MemoryBytes) &&
+		t.Inside.MemoryBytes > 0 {
 		return ""
 	}
 	return v
 }
 
 // explaining lists the settings, limits first. A row says nothing unless both sides have a value: what is not known
-// explains nothing. A limit is the exception: a side without one is free of it.
+// explains nothing. A limit is the exception (orFree): a side without one is free of it.
 func explaining() []setting {
 	io := []string{onFiles, onDatabase, onCommand}
 	return []setting{
-		{"CPU limit", nil, cpuLimit, "threads above the limit wait", "none"},
-		{"memory limit", io, memoryLimit, "it is the size of the page cache", "none"},
-		{"processors allowed", nil, asked("cpuset"), "threads above their number wait", "all"},
-		{"niceness", nil, asked("nice"), "a nicer process waits for others", "0"},
-		{"limit of bytes read", io, asked("read_bps"), "requests above the limit wait", "none"},
-		{"limit of bytes written", io, asked("write_bps"), "requests above the limit wait", "none"},
-		{"limit of reads", io, asked("read_iops"), "requests above the limit wait", "none"},
-		{"limit of writes", io, asked("write_iops"), "requests above the limit wait", "none"},
-		{"accelerator", nil, either(asked("accel"), outside("accel")), "an emulated CPU is many times slower", ""},
+		{"CPU limit", nil, orFree(cpuLimit, "none"), "threads above the limit wait"},
+		{"memory limit", io, orFree(memoryLimit, "none"), "it is the size of the page cache"},
+		{"processors allowed", nil, orFree(asked("cpuset"), "all"), "threads above their number wait"},
+		{"niceness", nil, orFree(asked("nice"), "0"), "a nicer process waits for others"},
+		{"limit of bytes read", io, orFree(asked("read_bps"), "none"), "requests above the limit wait"},
+		{"limit of bytes written", io, orFree(asked("write_bps"), "none"), "requests above the limit wait"},
+		{"limit of reads", io, orFree(asked("read_iops"), "none"), "requests above the limit wait"},
+		{"limit of writes", io, orFree(asked("write_iops"), "none"), "requests above the limit wait"},
+		{"accelerator", nil, either(asked("accel"), outside("accel")), "an emulated CPU is many times slower"},
 		{"VirtualBox's engine", nil, either(outside("virtualbox.engine"), asked("engine")),
-			"an interpreted CPU is about 100 times slower", ""},
+			"an interpreted CPU is about 100 times slower"},
 		// One row for each product: releases of two products are no two settings.
-		{"VirtualBox's version", nil, outside("virtualbox.version"), "releases differ in how they execute a guest", ""},
-		{"QEMU's version", nil, outside("qemu.version"), "releases differ in how they execute a guest", ""},
+		{"VirtualBox's version", nil, outside("virtualbox.version"), "releases differ in how they execute a guest"},
+		{"QEMU's version", nil, outside("qemu.version"), "releases differ in how they execute a guest"},
 		{"nested paging", nil, either(outside("virtualbox.machine.nestedpaging"), asked("nested_paging")),
-			"without it each change of the guest's page tables is an exit to the hypervisor", ""},
+			"without it each change of the guest's page tables is an exit to the hypervisor"},
 		{"large pages", []string{onMemory, onKernel, onDatabase, onCommand},
-			either(outside("virtualbox.machine.largepages"), asked("large_pages")), "they save page-table walks", ""},
+			either(outside("virtualbox.machine.largepages"), asked("large_pages")), "they save page-table walks"},
 		{"CPU model", []string{onCPU, onMemory, onKernel, onCommand, onDatabase}, asked("cpu", "cpu-profile"),
-			"it decides which instructions are available", ""},
+			"it decides which instructions are available"},
 		{"paravirtualisation", nil,
 			either(outside("virtualbox.machine.effparavirtprovider"), asked("paravirt", "paravirtprovider")),
-			"it decides how clocks, interrupts and waiting cost", ""},
+			"it decides how clocks, interrupts and waiting cost"},
 		{"machine", nil, either(asked("machine", "chipset"), outside("virtualbox.machine.chipset")),
-			"it decides the buses and the interrupt controller", ""},
-		{"governor", nil, inside("cpu.governor"), "it decides how fast the clock rises", ""},
-		{"boost", nil, inside("cpu.boost"), "it decides the highest clock", ""},
-		{"turbo off", nil, inside("cpu.no_turbo"), "it decides the highest clock", ""},
+			"it decides the buses and the interrupt controller"},
+		{"governor", nil, inside("cpu.governor"), "it decides how fast the clock rises"},
+		{"boost", nil, inside("cpu.boost"), "it decides the highest clock"},
+		{"turbo off", nil, inside("cpu.no_turbo"), "it decides the highest clock"},
 		{"clock source", []string{onKernel, onDatabase, onWeb, onCommand},
 			func(t *Target) string { return t.Inside.Clock },
-			"reading the time may be a system call, or an exit to the hypervisor", ""},
+			"reading the time may be a system call, or an exit to the hypervisor"},
 		{"mitigations", []string{onKernel, onFiles, onNetwork, onWeb, onDatabase, onCommand}, mitigations,
-			"they make each entry to the kernel slower", ""},
+			"they make each entry to the kernel slower"},
 		{"transparent huge pages", []string{onMemory, onDatabase, onCommand}, inside("memory.thp"),
-			"they save page-table walks", ""},
-		{"memory size", []string{onFiles, onDatabase, onCommand}, memory, "it is the size of the page cache", ""},
+			"they save page-table walks"},
+		{"memory size", []string{onFiles, onDatabase, onCommand}, memory, "it is the size of the page cache"},
 		{"network card", []string{onNetwork, onWeb, onDatabase},
 			either(asked("nic", "nictype", "nictype1"), outside("virtualbox.machine.nictype1")),
-			"an emulated card costs an exit for each packet, virtio one for many", ""},
+			"an emulated card costs an exit for each packet, virtio one for many"},
 		{"network mode", []string{onNetwork, onWeb, onDatabase}, asked("net"),
-			"a user-mode network is a TCP stack in the hypervisor, a tap or a bridge is the host's kernel", ""},
+			"a user-mode network is a TCP stack in the hypervisor, a tap or a bridge is the host's kernel"},
 		{"vhost", []string{onNetwork, onWeb, onDatabase}, asked("vhost"),
-			"with it the host's kernel moves the packets, without it the hypervisor", ""},
+			"with it the host's kernel moves the packets, without it the hypervisor"},
 		{"TCP congestion control", []string{onNetwork, onWeb, onDatabase}, inside("network.congestion"),
-			"it decides how fast a sender sends: BBR by what it has seen, others until something is lost", ""},
+			"it decides how fast a sender sends: BBR by what it has seen of the way, others until something is lost"},
 		{"cache mode of the disk", []string{onFiles, onDatabase}, either(diskFact("disk.cache"), diskSetting("cache")),
-			"it decides whether writes wait for the host's disk", ""},
+			"it decides whether writes wait for the host's disk"},
 		{"host's cache for the disk", []string{onFiles, onDatabase}, diskSetting("hostiocache"),
-			"it decides whether writes wait for the host's disk, and whether the host answers reads from memory", ""},
+			"it decides whether writes wait for the host's disk, and whether the host answers reads from memory"},
 		{"ignored flushes", []string{onFiles, onDatabase}, diskSetting("ignore_flush"),
-			"a flush that is ignored costs nothing, and makes nothing durable", ""},
+			"a flush that is ignored costs nothing, and makes nothing durable"},
 		{"I/O of the disk", []string{onFiles, onDatabase}, diskSetting("aio"),
-			"threads cost more per request than the kernel's own queues", ""},
+			"threads cost more per request than the kernel's own queues"},
 		{"I/O thread of the disk", []string{onFiles, onDatabase}, diskSetting("iothread"),
-			"with one of its own the disk does not wait for what else the hypervisor does", ""},
+			"with one of its own the disk does not wait for what else the hypervisor does"},
 		{"disk format", []string{onFiles, onDatabase}, either(diskFact("disk.format"), diskSetting("format")),
-			"an image has its own block map to read and write", ""},
+			"an image has its own block map to read and write"},
 		{"bus of the disk", []string{onFiles, onDatabase}, diskSetting("bus"),
-			"IDE and SATA are emulated, virtio is not", ""},
+			"IDE and SATA are emulated, virtio is not"},
 		{"controller of the disk", []string{onFiles, onDatabase}, diskSetting("controller"),
-			"it decides how many exits a request costs, and what a flush does", ""},
+			"it decides how many exits a request costs, and what a flush does"},
 		{"I/O scheduler", []string{onFiles, onDatabase}, inside("work.disk.scheduler"),
-			"it orders and merges requests", ""},
+			"it orders and merges requests"},
 		{"read-ahead", []string{onFiles, onDatabase}, inside("work.disk.read_ahead_kb"),
-			"it decides how much is read ahead in sequential reading", ""},
-		{"file system", []string{onFiles, onDatabase}, fileSystem, "each stores names and blocks in its own way", ""},
+			"it decides how much is read ahead in sequential reading"},
+		{"file system", []string{onFiles, onDatabase}, fileSystem, "each stores names and blocks in its own way"},
 		{"msize", []string{onFiles}, option("msize"),
-			"it is the largest message of 9p: small messages need more round trips", ""},
-		{"rsize", []string{onFiles}, option("rsize"), "it is the largest read in one request", ""},
-		{"wsize", []string{onFiles}, option("wsize"), "it is the largest write in one request", ""},
+			"it is the largest message of 9p: small messages need more round trips"},
+		{"rsize", []string{onFiles}, option("rsize"), "it is the largest read in one request"},
+		{"wsize", []string{onFiles}, option("wsize"), "it is the largest write in one request"},
 		{"cache of the mount", []string{onFiles}, either(option("cache"), mounted("cache")),
-			"what the guest caches it does not request again", ""},
+			"what the guest caches it does not request again"},
 		{"attribute lifetime", []string{onFiles}, either(option("actimeo"), mounted("actimeo", "attr_timeout")),
-			"attributes that are still valid are not requested", ""},
-		{"noac", []string{onFiles}, mounted("noac"), "no attributes are cached, and writes are synchronous", ""},
-		{"protocol", []string{onFiles}, option("proto"), "NFS over UDP repeats whole requests", ""},
+			"attributes that are still valid are not requested"},
+		{"noac", []string{onFiles}, mounted("noac"), "no attributes are cached, and writes are synchronous"},
+		{"protocol", []string{onFiles}, option("proto"), "NFS over UDP repeats whole requests"},
 		{"protocol version", []string{onFiles}, option("vers"),
-			"versions differ in how many requests an operation takes", ""},
+			"versions differ in how many requests an operation takes"},
 		{"synchronous mount", []string{onFiles}, either(option("sync"), mounted("sync", "sync_always")),
-			"each write waits for the server's disk", ""},
+			"each write waits for the server's disk"},
 		{"writeback", []string{onFiles}, mounted("writeback", "writeout"),
-			"the guest collects writes before it sends them", ""},
-		{"atime", []string{onFiles}, atime, "each read also writes the time of access", ""},
+			"the guest collects writes before it sends them"},
+		{"atime", []string{onFiles}, atime, "each read also writes the time of access"},
 	}
 }
 
