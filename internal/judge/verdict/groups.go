@@ -143,7 +143,7 @@ func (cm *cellMaker) compareGroups(c *cellBuilder, blocks []blockKey) Grouped {
 	}
 	stats.Explore(family, len(family))
 	for g, d := range decisions {
-		g.Ratio = cm.ratio(d, c.withheld, c.unlikeWrites())
+		g.Ratio = cm.ratio(d, c.withheld, c.incomparable && c.UnlikeWrites())
 	}
 	out.share()
 	if len(unequal) > 0 {

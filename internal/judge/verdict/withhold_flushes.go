@@ -20,6 +20,11 @@ const FlushesDiffer = "flushes-differ"
 // knows what the work promises, and ranks nobody.
 func (c *Cell) UnlikeFlushes() bool { return hasCode(c.Warnings, FlushesDiffer) }
 
+// UnlikeWrites tells whether the sides promise different things of what they write, by their counters or otherwise.
+func (c *Cell) UnlikeWrites() bool {
+	return c.UnlikeFlushes() || hasCode(c.Warnings, "durability-differs")
+}
+
 const (
 	// flushesApart is how many times the flushes of one side are another's before they count as unlike.
 	flushesApart = 3
@@ -134,11 +139,6 @@ func (f *flushed) moreThan(o *flushed, apart float64) bool {
 		f.most(func(x flushTrial) bool {
 			return x.unit >= apart*o.unit && (x.wrote || x.rate >= flushesApart*o.rate)
 		}) && o.most(func(x flushTrial) bool { return f.unit >= apart*x.unit })
-}
-
-// unlikeWrites tells whether the ratio is withheld because of what a flush does, which all parts of the work share.
-func (c *cellBuilder) unlikeWrites() bool {
-	return c.incomparable && (hasCode(c.Warnings, "durability-differs") || c.UnlikeFlushes())
 }
 
 // withholdFlushes compares what both sides flushed, whatever the work declares, by the counters of their disks.

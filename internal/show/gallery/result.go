@@ -149,7 +149,11 @@ func rankedRows(w *report.BriefWork, line *look.Axis) workRows {
 			row.Against = oneLine(c.Against, 60)
 		}
 		out.Rows = append(out.Rows, row)
-		all = append(all, contenderOf(c.Verdict, c.Center, c.Low, c.High, c.SameMargin))
+		x := contenderOf(c.Verdict, c.Center, c.Low, c.High, c.SameMargin)
+		if c.UnlikeFlushes() {
+			x = contender{}
+		}
+		all = append(all, x)
 	}
 	if one { // costs against different baselines are in no order
 		for i, p := range places(all) {

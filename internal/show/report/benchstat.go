@@ -30,6 +30,13 @@ func Benchstat(w io.Writer, m *Model) error {
 	if d := m.damage(); d != "" {
 		fmt.Fprintf(&out, "%s: %s\n", damaged, benchValue(d))
 	}
+	for i := range m.Cells {
+		// benchstat sees the figures of both sides only, and would rank them.
+		if c := &m.Cells[i]; c.Primary && c.UnlikeWrites() {
+			fmt.Fprintf(&out, "not-ranked: %s against %s, %s: they flush differently\n", benchValue(c.Target),
+				benchValue(c.Baseline), benchValue(c.Workload))
+		}
+	}
 	if len(m.Targets) > 0 {
 		goos, goarch := m.Targets[0].Inside.OS, m.Targets[0].Inside.Arch
 		for i := range m.Targets {

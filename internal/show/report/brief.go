@@ -63,7 +63,8 @@ type BriefFact struct {
 
 // classes are the names of the signs' colours, those of the page.
 var classes = [signs]string{costsMore: "more", costsLess: "less", same: "same", cannotTell: "unsure",
-	measured: "measured", unconfirmed: "measured", failed: "failed", withheld: "withheld", notRun: "absent"}
+	measured: "measured", unconfirmed: "measured", unranked: "measured", failed: "failed", withheld: "withheld",
+	notRun: "absent"}
 
 // NewBrief shortens a model.
 func NewBrief(m *Model) *Brief {

@@ -13,6 +13,7 @@ import (
 	"tare/internal/measure/workload"
 	"tare/internal/plan"
 	"tare/internal/record"
+	"tare/internal/unit"
 )
 
 // hostile is text that does harm wherever it is not taken as text.
@@ -108,7 +109,7 @@ func fileModel() *Model {
 func TestFiles(t *testing.T) {
 	for _, f := range Renderers() {
 		m := fileModel()
-		if f.Name == "html" {
+		if f.Name == "html" || f.Name == "iozone" {
 			continue // has tests of its own
 		}
 		t.Run(f.Name, func(t *testing.T) {
@@ -258,5 +259,81 @@ func TestBrokenAnswers(t *testing.T) {
 	if got := broken("one two three four five six seven eight", 200); len(got) != 2 ||
 		got[0].text+" "+got[1].text != "one two three four five six seven eight" {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestNobodyIsRankedByFlushes holds for every form: work that lasts has no ratio between a disk and memory, and that of
+// a command, of which only the counters tell, has its mark.
+func TestNobodyIsRankedByFlushes(t *testing.T) {
+	s := scene{targets: []string{"host", "vm"}, workloads: work("fs.seqwrite", "command"), blocks: 15}
+	for i := range s.workloads {
+		if s.workloads[i].Label == "command" {
+			s.workloads[i].Kind = "command"
+		}
+	}
+	s.cost = func(string, string) (float64, float64) { return 0.3, 0.003 }
+	var kept verdict.Input
+	s.tweak = func(in *verdict.Input) {
+		in.Environments[0].Durability = &record.Durability{Class: "flushes"}
+		in.Environments[1].Durability = &record.Durability{Class: "memory"}
+		in.Environments[0].Inside.WorkFS, in.Environments[1].Inside.WorkFS = "ext4 (rw)", "tmpfs (rw)"
+		known := in.Kinds
+		in.Kinds = func(name string) (*workload.Kind, bool) {
+			if name != "command" {
+				return known(name)
+			}
+			return &workload.Kind{Name: name, Family: "command", Metrics: []unit.Metric{{Name: "seconds", Unit: "s",
+				Better: unit.Lower, Timed: true, Primary: true}}}, true
+		}
+		for i := range in.Trials {
+			x := &in.Trials[i]
+			if x.Workload != "command" {
+				continue
+			}
+			x.Metrics = map[string]float64{"seconds": 1}
+			x.Account = &record.Account{Lanes: 1, Counts: map[string]int64{record.DiskFlushes: 5200}}
+			if x.Target == "vm" {
+				x.Metrics["seconds"], x.Account.Counts[record.DiskFlushes] = 0.3, 0
+			}
+		}
+		kept = *in
+	}
+	m := NewModel(s.result())
+	m.Trials, m.Plan, m.Bundle = kept.Trials, kept.Plan, "tare-20261121-0731"
+	for _, c := range m.Cells {
+		if c.Primary && c.Workload == "command" && (!c.UnlikeFlushes() || !(c.Ratio.Center > 0) ||
+			c.Verdict == record.Different) || c.Primary && c.Workload == "fs.seqwrite" && c.Ratio.Center != 0 {
+			t.Fatalf("%+v", c)
+		}
+	}
+	if len(m.Result.Families) != 0 {
+		t.Errorf("a mean: %+v", m.Result.Families)
+	}
+	marks := map[string]string{"text": "\u2260", "json": `"flushes-differ"`, "markdown": "\u2260",
+		"svg": "sides flush differently", "benchstat": "not-ranked: vm against host, command", "junit": "not ranked",
+		"github": "flush differently", "issue": "flush"}
+	for _, f := range Renderers() {
+		if f.Name == "html" || f.Name == "iozone" {
+			continue // the page has the data of json; no fs.matrix
+		}
+		var out bytes.Buffer
+		if err := f.Render(&out, m); err != nil {
+			t.Fatal(f.Name, err)
+		}
+		text := out.String()
+		if !strings.Contains(text, marks[f.Name]) {
+			t.Errorf("%s has no mark %q:\n%.3000s", f.Name, marks[f.Name], text)
+		}
+		if f.Binary || f.Name == "json" {
+			continue // whose words are in the others, or for scripts
+		}
+		if strings.Contains(text, "costs less") || strings.Contains(text, string(record.Different)) {
+			t.Errorf("%s ranks:\n%.3000s", f.Name, text)
+		}
+	}
+	for _, a := range m.Answers() {
+		if strings.Contains(a.Text, "costs") {
+			t.Errorf("it is an answer: %s", a.Text)
+		}
 	}
 }
