@@ -187,6 +187,7 @@ func (dt *doubter) doubtModes(c *cellBuilder) {
 		}
 		m, two := stats.TwoModes(sampled(y))
 		if !two || m.High-m.Low <= math.Log1p(dt.plainMargin(c)) {
+			dt.doubtRuns(c, side.name, side.s)
 			continue
 		}
 		c.warn("two-modes", fmt.Sprintf("%s has two modes: %.0f %% of its trials cost %s more than the others",
@@ -194,6 +195,32 @@ func (dt *doubter) doubtModes(c *cellBuilder) {
 			"look for what switches: CPU frequency, placement on a core or a NUMA node, huge pages, a periodic job; "+
 				"the centre lies between the modes, where there may be no trial at all")
 	}
+}
+
+// farModes is how many times the modes within trials lie apart at least: many programs have near ones.
+const farModes = 1.5
+
+// doubtRuns looks for two modes among the single samples of a side's trials, whose figures are means of several.
+func (dt *doubter) doubtRuns(c *cellBuilder, name string, s *series) {
+	var y []float64
+	for _, k := range c.keys {
+		if x := s.used[k].Samples[c.Metric]; len(x) > 1 {
+			for _, v := range x {
+				y = append(y, math.Log(v))
+			}
+		}
+	}
+	m, two := stats.TwoModes(sampled(y))
+	if !two || m.High-m.Low <= math.Log(farModes) {
+		return
+	}
+	c.warn("two-modes",
+		fmt.Sprintf("%s has two modes within its trials: %.0f %% of the samples are about %s, the others "+
+			"about %s; the figure is the mean of both", name, 100*m.Share, unit.Format(math.Exp(m.High), c.Unit),
+			unit.Format(math.Exp(m.Low), c.Unit)),
+		"look for what switches from one to the next: a cache, a lock, a retry, a periodic job; `tare report "+
+			"--details` has "+
+			"the samples")
 }
 
 // doubtDiscarded tells what the discarded blocks would have changed.

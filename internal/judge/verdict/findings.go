@@ -146,6 +146,23 @@ func withheldFindings(r *Result, code string) []Finding {
 	return out
 }
 
+func levelFindings(_ *finder, r *Result) []Finding { return withheldFindings(r, "level-changed") }
+
+// modesFindings tells of primary figures that lie between two groups.
+func modesFindings(_ *finder, r *Result) []Finding {
+	var out []Finding
+	for i := range r.Cells {
+		c := &r.Cells[i]
+		for _, w := range c.Warnings {
+			if c.Primary && w.Code == "two-modes" {
+				out = append(out, Finding{Targets: []string{c.Target}, Workloads: []string{c.Workload},
+					Text: fmt.Sprintf("%s: %s", c.Workload, w.Text), Remedy: w.Remedy})
+			}
+		}
+	}
+	return out
+}
+
 func addWorkload(f *Finding, label string) {
 	if !slices.Contains(f.Workloads, label) {
 		f.Workloads = append(f.Workloads, label)

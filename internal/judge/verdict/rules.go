@@ -82,6 +82,13 @@ func Rules() []Rule {
 			find: biasedFindings},
 		{Code: "noisy-host", Severity: Attend, Doc: "the null control spreads by more than half the margin",
 			Needs: "the null control", find: noisyFindings},
+		{Code: "level-changed", Severity: Withhold,
+			Doc: "a ratio changed during the run and stayed where it was then: one of all blocks would be of " +
+				"neither level",
+			Needs: "at least 3 blocks, and a quarter of them, before and after, in one session", find: levelFindings},
+		{Code: "two-modes", Severity: Attend,
+			Doc:   "a side's times fall into two groups, between which its figure lies",
+			Needs: "at least 10 blocks, or 10 samples within the trials", find: modesFindings},
 		{Code: "spread-differs", Severity: Info, Doc: "a candidate varies more, or less, than what it is compared with",
 			Needs: "at least 8 samples in each trial, or at least 8 blocks", find: spreadFindings},
 		{Code: "tail-differs", Severity: Info,

@@ -65,6 +65,26 @@ var ruleScenes = map[string]struct {
 		two(on("dev.journal", "fsync=true")).envs(durable("ignores-flushes")).costs(commitsFaster),
 		two(on("dev.journal", "fsync=true")).envs(durable("unknown")).costs(commitsFaster),
 		[]string{"vm ignores flushes", "vm is faster (200 against", "because it does not wait for the disk"}},
+	"level-changed": {
+		two(on("cpu.prime", "")).trials(vmTrials(func(t *record.Trial) {
+			if t.Block > 4 {
+				t.Metrics["events_per_second"] /= 10
+			}
+		})),
+		two(on("cpu.prime", "")).trials(vmTrials(func(t *record.Trial) {
+			if t.Block%2 == 0 {
+				t.Metrics["events_per_second"] /= 10
+			}
+		})),
+		[]string{"has no verdict", "the ratio changed during the run and stayed", "in blocks 1 to 4"}},
+	"two-modes": {
+		two(on("command", "command=x")).trials(vmTrials(func(t *record.Trial) {
+			t.Samples = map[string][]float64{"seconds": {0.035, 0.14, 0.036, 0.139, 0.035, 0.141}}
+		})),
+		two(on("command", "command=x")).trials(vmTrials(func(t *record.Trial) {
+			t.Samples = map[string][]float64{"seconds": {0.035, 0.036, 0.037, 0.0365, 0.0355}}
+		})),
+		[]string{"vm has two modes within its trials: 50 % of the samples are about 140 ms", "the others about 35"}},
 	"flushes-differ": {
 		two(on("command", "command=x")).trials(flushing(5200, 1)),
 		two(on("command", "command=x")).trials(flushing(5200, 2000)),

@@ -2,11 +2,13 @@ package verdict
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
 	"tare/internal/plan"
 	"tare/internal/record"
+	"tare/internal/stats"
 )
 
 // withholding lists the codes of trial warnings that forbid a verdict whichever side they come from: what was measured
@@ -56,6 +58,36 @@ func (wh *withholder) withholdUnlike(c *cellBuilder) {
 	withholdWarnings(c)
 	withholdMissing(c)
 	withholdQuantile(c)
+	withholdLevels(c)
+}
+
+// leastLevel is how far apart the ratios of two levels lie at least.
+const leastLevel = 1.25
+
+// withholdLevels withholds the verdict of a cell whose ratio changed in the middle of the run and stayed: there are two
+// ratios, and one of all blocks would be of neither. What lies between sessions is in the scope of the verdict.
+func withholdLevels(c *cellBuilder) {
+	if c.withheld || c.Target == c.Baseline || len(c.judged) == 0 ||
+		c.judged[0].session != c.judged[len(c.judged)-1].session {
+		return
+	}
+	d := make([]float64, len(c.judged))
+	for i, k := range c.judged {
+		d[i] = c.d[k]
+	}
+	l, ok := stats.OneLevelChange(d, math.Log(leastLevel))
+	if !ok {
+		return
+	}
+	c.incomparable = true
+	c.withhold("level-changed",
+		fmt.Sprintf("the ratio changed during the run and stayed: %s in blocks %d to %d, %s in "+
+			"blocks %d to %d", figure(math.Exp(l.Before)), c.judged[0].block, c.judged[l.At-1].block,
+			figure(math.Exp(l.After)),
+			c.judged[l.At].block, c.judged[len(c.judged)-1].block),
+		"find what changed at that time (a limit, the clock of the processor, another program, a full disk), and "+
+			"run again; "+
+			"`tare report --details` and the page show each block")
 }
 
 func (c *cellBuilder) withhold(code, text, remedy string) {
