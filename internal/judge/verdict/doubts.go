@@ -176,6 +176,9 @@ func changeText(log float64) string {
 
 // doubtModes looks for two modes in what each side costs.
 func (dt *doubter) doubtModes(c *cellBuilder) {
+	if hasCode(c.Warnings, "level-changed") {
+		return // which says what the modes are
+	}
 	for _, side := range []struct {
 		name  string
 		clock clock

@@ -2,6 +2,7 @@ package log
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 
 	"tare/internal/sys/ledger"
@@ -41,6 +42,13 @@ func (r *Reader) detect() error {
 			r.unwrap()
 			sample = r.in.atLeast(size)
 		}
+	}
+	if found == "" && unknownObjects(sample) {
+		return fmt.Errorf("the log's format is not recognised: it is JSON of a form that is not known: %s; what is "+
+			"read is "+
+			"PostgreSQL's jsonlog, the audit log of MySQL in JSON, and such lines and those of other logs in "+
+			"objects of "+
+			"CloudWatch, Cloud SQL and container engines", ledger.Unrecognised(sample))
 	}
 	defer func(c clock) { r.clock = c }(r.clock) // what is tried leaves no trace
 	sample = wholeLines(sample, r.in.err != nil)
@@ -118,6 +126,15 @@ func syslogTexts(r *Reader, sample []byte) (texts []byte) {
 		}
 	}
 	return texts
+}
+
+// unknownObjects tells whether the first lines are objects of JSON, which what finds a format by its words would take
+// for
+// a line's prefix. Those that are known were told before.
+func unknownObjects(sample []byte) bool {
+	line, _, _ := bytes.Cut(bytes.TrimSpace(sample), []byte("\n"))
+	line = bytes.TrimSpace(line)
+	return len(line) > 1 && line[0] == '{' && json.Valid(line) && jsonKind(sample) == ""
 }
 
 const wrappedJSON Format = "wrapped"

@@ -174,7 +174,9 @@ func (s *slowLog) fact(r *Reader, key, value []byte) {
 	case "Schema":
 		s.f.schema, s.f.hasSchema = value, true
 	case "Query_time":
-		s.f.query = decimal(value)
+		if s.f.query = decimal(value); s.f.query > longestQuery {
+			s.f.query = -1 // old servers subtract unsigned numbers when the clock goes back
+		}
 	case "Rows_sent":
 		if n, err := strconv.ParseInt(string(value), 10, 64); err == nil {
 			s.f.rows = n
@@ -189,6 +191,9 @@ func (s *slowLog) fact(r *Reader, key, value []byte) {
 		s.f.routine = len(value) > 0
 	}
 }
+
+// longestQuery is a year, in microseconds: no statement takes that.
+const longestQuery = 365 * 86400 * second
 
 // decimal reads seconds such as 0.000043 as microseconds, -1 for what is no number.
 func decimal(b []byte) int64 {
