@@ -444,7 +444,7 @@ case ${1:-test} in
 # ipxe-qemu is only recommended by QEMU, which does not start with a network card when the card's ROM is missing.
 test) packages=(qemu-system-x86 qemu-system-arm opensbi qemu-utils ipxe-qemu docker.io podman openssh-server openssh-client
 	e2fsprogs iproute2 busybox-static strace linux-perf fio sysbench mbw hyperfine jq curl gcc libc6-dev iperf3 wrk nginx-light apache2-bin apache2-utils php-fpm
-	postgresql postgresql-contrib mariadb-server percona-toolkit mmdebstrap
+	postgresql postgresql-contrib mariadb-server sqlite3 percona-toolkit mmdebstrap
 	nfs-ganesha nfs-ganesha-vfs samba smbclient rpcbind sshfs rsync groff-base exfatprogs
 	libvirt-daemon libvirt-clients dnsmasq-base open-vm-tools vagrant vagrant-libvirt vagrant-sshfs make chromium fonts-dejavu-core bzip2 xz-utils xfsprogs btrfs-progs dosfstools ntfs-3g attr
 	xorriso isolinux syslinux-common systemd-boot-efi mtools ovmf slurm-wlm slurmdbd munge python3-venv ansible-core parallel

@@ -188,9 +188,11 @@ func (dt *doubter) doubtModes(c *cellBuilder) {
 		for i, k := range c.keys {
 			y[i] = math.Log(side.clock.cost(side.s.used[k], c.metric))
 		}
+		if dt.doubtRuns(c, side.name, side.s) {
+			continue
+		}
 		m, two := stats.TwoModes(sampled(y))
 		if !two || m.High-m.Low <= math.Log1p(dt.plainMargin(c)) {
-			dt.doubtRuns(c, side.name, side.s)
 			continue
 		}
 		c.warn("two-modes", fmt.Sprintf("%s has two modes: %.0f %% of its trials cost %s more than the others",
@@ -204,7 +206,7 @@ func (dt *doubter) doubtModes(c *cellBuilder) {
 const farModes = 1.5
 
 // doubtRuns looks for two modes among the single samples of a side's trials, whose figures are means of several.
-func (dt *doubter) doubtRuns(c *cellBuilder, name string, s *series) {
+func (dt *doubter) doubtRuns(c *cellBuilder, name string, s *series) bool {
 	var y []float64
 	for _, k := range c.keys {
 		if x := s.used[k].Samples[c.Metric]; len(x) > 1 {
@@ -215,7 +217,7 @@ func (dt *doubter) doubtRuns(c *cellBuilder, name string, s *series) {
 	}
 	m, two := stats.TwoModes(sampled(y))
 	if !two || m.High-m.Low <= math.Log(farModes) {
-		return
+		return false
 	}
 	c.warn("two-modes",
 		fmt.Sprintf("%s has two modes within its trials: %.0f %% of the samples are about %s, the others "+
@@ -224,6 +226,7 @@ func (dt *doubter) doubtRuns(c *cellBuilder, name string, s *series) {
 		"look for what switches from one to the next: a cache, a lock, a retry, a periodic job; `tare report "+
 			"--details` has "+
 			"the samples")
+	return true
 }
 
 // doubtDiscarded tells what the discarded blocks would have changed.

@@ -38,8 +38,13 @@ func (m *Model) answers(scope string) []Answer {
 	if len(answers) == 0 {
 		for _, c := range m.Columns {
 			if !c.Target.Baseline {
-				answers = append(answers, Answer{Target: c.Target.Name,
-					Text: fmt.Sprintf("Nothing is known of %s yet.", clean(c.Target.Name))})
+				text := "Nothing is known of %s yet."
+				if slices.ContainsFunc(m.Result.Cells, func(x verdict.Cell) bool {
+					return x.Target == c.Target.Name && x.Verdict == record.Withheld
+				}) {
+					text = "There is no verdict on %s; the findings say why."
+				}
+				answers = append(answers, Answer{Target: c.Target.Name, Text: fmt.Sprintf(text, clean(c.Target.Name))})
 			}
 		}
 	}
