@@ -221,15 +221,18 @@ func strictArgs(c *cobra.Command) {
 }
 
 // unknownCommand refuses a word that a group of commands does not have, also beside --help, at which cobra shows the
-// group's help and looks no further. Its own commands for completion begin with two underscores.
+// group's help and looks no further.
 func unknownCommand(root *cobra.Command, args []string) error {
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) { // __complete and __completeNoDesc
+		return nil
+	}
 	root.InitDefaultHelpCmd()
 	c, rest, err := root.Find(args)
 	if err != nil || !c.HasSubCommands() {
 		return nil
 	}
 	for _, word := range rest {
-		if !strings.HasPrefix(word, "-") && !strings.HasPrefix(word, "__") {
+		if !strings.HasPrefix(word, "-") {
 			return c.Args(c, []string{word})
 		}
 	}

@@ -463,6 +463,8 @@ func TestFindsTheSameCaseElsewhere(t *testing.T) {
 			fmt.Sprintf(event, "a", " 9\t 4 ns/op\n") + fmt.Sprintf(event, "b", " 9\t 6 ns/op\n") + `{"Action":"pass"}`,
 			"pkg: a\nBenchmarkX-8 9 5 ns/op\npkg: b\nBenchmarkY-8 9 7 ns/op\n",
 			map[string]float64{"a.BenchmarkX": 5e-9, "b.BenchmarkY": 7e-9}},
+		{"go", "BenchmarkA 9 3 MB/s\nBenchmarkB 9 2 ms/op\n", "BenchmarkA 9 2500 kB/s\nBenchmarkB 9 900 us/op\n",
+			map[string]float64{"BenchmarkA": 2.5e6, "BenchmarkB": 9e-4}},
 		{"pytest", `{"benchmarks": [{"fullname": "t[3]", "params": {"median": 3}, "stats": {"median": 0.5}},
 			{"stats": {"median": 5.0}, "extra_info": {"median": 42}, "fullname": "t.gr\u00f6\u00dfe"}]}`,
 			`{"benchmarks": [{"stats": {"median": 6.0}, "fullname": "t.größe"}, {"fullname": "t[3]", "params": {"median": 3},

@@ -160,6 +160,7 @@ func goResult(line string) (l goLine, ok bool, err error) {
 
 // add adds the figures of a line.
 func (l *goLine) add(b *builder, name string, better map[string]unit.Better) error {
+	told := map[string]bool{} // by this line
 	for i := 0; i < len(l.values); i += 2 {
 		v, err := strconv.ParseFloat(l.values[i], 64)
 		u := l.values[i+1]
@@ -168,7 +169,10 @@ func (l *goLine) add(b *builder, name string, better map[string]unit.Better) err
 			continue
 		}
 		f := normal(v, u)
-		f.Name = goFigure(u)
+		if f.Name = goFigure(u, f.Unit); told[f.Name] {
+			f.Name = u
+		}
+		told[f.Name] = true
 		if x := better[u]; x != "" {
 			f.Better = x
 		}
@@ -179,17 +183,20 @@ func (l *goLine) add(b *builder, name string, better map[string]unit.Better) err
 	return nil
 }
 
-// goFigure names a figure that the testing package itself prints; others have the name of their unit.
-func goFigure(u string) string {
-	switch u {
-	case "ns/op":
+// goFigure names a figure: those of the testing package itself as it means them, others by their unit as it is compared,
+// which is the same whatever multiple of it a run prints. What is printed in two multiples of one unit is two figures.
+func goFigure(u, compared string) string {
+	switch {
+	case u == "ns/op":
 		return "time"
-	case "B/op":
+	case u == "B/op":
 		return "bytes"
-	case "allocs/op":
+	case u == "allocs/op":
 		return "allocs"
-	case "MB/s":
+	case compared == "B/s":
 		return "throughput"
+	case compared == "s" && strings.HasSuffix(u, "/op"):
+		return "s/op"
 	}
 	return u
 }

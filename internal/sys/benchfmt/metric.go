@@ -11,8 +11,7 @@ import (
 const maxMetricName = 63
 
 // Line is a line of the parameter metric of the workload command: one figure of one case, which the format's parser
-// finds
-// in the output of each run.
+// finds in the output of each run.
 type Line struct {
 	Name string // of the metric
 	Case string // as the suite calls it
@@ -60,9 +59,8 @@ func (s *Suite) Lines(format string, all bool, taken ...string) (lines []Line, w
 	return lines, without
 }
 
-// together is how many bytes at the beginning of all names are the same and end a word, where some name is too long
-// for a
-// metric: the package of all benchmarks, say. What tells cases apart stands at the end.
+// together is how many bytes at the beginning of all names are the same and end a word, where some name is too long for
+// a metric: the package of all benchmarks, say. What tells cases apart stands at the end.
 func (s *Suite) together() int {
 	long := false
 	common := s.Cases[0].Name
@@ -144,9 +142,8 @@ func ParseWanted(form, text string) (w Wanted, err error) {
 }
 
 // Find returns the figures that are wanted of a suite, in their order; the error names the first that it has not. The
-// case
-// of a wanted name is the one that is printed so, and otherwise the one that is called so without what depends on the
-// machine: where a run prints only one of BenchmarkX and BenchmarkX-4, it is not taken for the other.
+// case of a wanted name is the one that is printed so, and otherwise the one that is called so without what depends on
+// the machine: where a run prints only one of BenchmarkX and BenchmarkX-4, it is not taken for the other.
 func (s *Suite) Find(wanted []Wanted) ([]float64, error) {
 	names := map[string]bool{}
 	for _, w := range wanted {
