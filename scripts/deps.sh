@@ -26,6 +26,8 @@
 # scripts/deps.sh sql-logs prints the folder of the logs that the tests of pgBadger and Percona Toolkit read, fetched with
 # their source packages.
 #
+# scripts/deps.sh blkid-samples prints the folder of the disk images of blkid's own tests, fetched with its source package.
+#
 # scripts/deps.sh kube prints the path of a Kubernetes control plane in one program, built of tools/kube with the Go modules that
 # it names. That takes some minutes, once.
 #
@@ -366,6 +368,11 @@ sql_logs() {
 			'*/t/lib/samples/slowlogs/*' '*/t/lib/samples/genlogs/*'
 }
 
+# Disk images of file systems and containers of many kinds.
+blkid_samples() {
+	tar -xf "$1"/util-linux_*.orig.tar.* -C "$1/out" --wildcards --strip-components=4 '*/tests/ts/blkid/images-*'
+}
+
 # github_api prints the path of the description, of one release of the package that GitHub's own client is made of.
 github_api() {
 	local file=$cache/github-api/api.github.com-$1.json work
@@ -434,6 +441,10 @@ oha)
 	oha
 	exit
 	;;
+blkid-samples)
+	samples blkid-samples "${TARE_BLKID_SAMPLES:-}" blkid_samples util-linux
+	exit
+	;;
 sql-logs)
 	samples sql-logs "${TARE_SQL_LOGS:-}" sql_logs pgbadger percona-toolkit
 	exit
@@ -452,7 +463,7 @@ test) packages=(qemu-system-x86 qemu-system-arm opensbi qemu-utils ipxe-qemu doc
 demo) packages=(qemu-system-x86 ipxe-qemu e2fsprogs) ;;
 bench) packages=(fio sysbench mbw iperf3 hyperfine gcc libc6-dev qemu-system-x86 ipxe-qemu qemu-utils e2fsprogs docker.io iproute2 bzip2 wrk apache2-utils nginx-light mariadb-server postgresql percona-toolkit) ;;
 *)
-	echo "usage: scripts/deps.sh [test|demo|bench|virtiofsd|mysql|wine|virtualbox|vboxsf|qemu-samples|github-api|sql-logs|kube|reframe|oha]" >&2
+	echo "usage: scripts/deps.sh [test|demo|bench|virtiofsd|mysql|wine|virtualbox|vboxsf|qemu-samples|github-api|sql-logs|blkid-samples|kube|reframe|oha]" >&2
 	exit 2
 	;;
 esac

@@ -71,7 +71,7 @@ phase() { printf '== %s (after %d:%02d)\n' "$1" $((SECONDS / 60)) $((SECONDS % 6
 # control plane of Kubernetes, which is built of Go modules, once. Where this fails, the tests that need it fail with the
 # reason.
 elsewhere=(kube=TARE_KUBE virtiofsd=TARE_VIRTIOFSD mysql=TARE_MYSQL_ROOT wine=TARE_WINE_ROOT
-	virtualbox=TARE_VIRTUALBOX_ROOT qemu-samples=TARE_QEMU_SAMPLES sql-logs=TARE_SQL_LOGS github-api=TARE_GITHUB_API
+	virtualbox=TARE_VIRTUALBOX_ROOT qemu-samples=TARE_QEMU_SAMPLES sql-logs=TARE_SQL_LOGS blkid-samples=TARE_BLKID_SAMPLES github-api=TARE_GITHUB_API
 	reframe=TARE_REFRAME)
 # The sites that tests serve in environments take minutes to install, and are kept. Where this fails, the tests that need them
 # try again and say why.
@@ -141,7 +141,7 @@ standing() {
 		find "$home" "$cache" "$config" "$data" "$state" -mindepth 1 -maxdepth 1
 		find "$cache/tare" "$data/tare" "$home/.ssh" "$home/.docker" "$config/containers" "$data/containers" \
 			\( -path "$kept/guest" -o -path "$kept/virtiofsd" -o -path "$kept/mysql" -o -path "$kept/wine" \
-			-o -path "$kept/virtualbox" -o -path "$kept/vboxsf" -o -path "$kept/qemu-samples" -o -path "$kept/github-api" -o -path "$kept/sql-logs" \) -prune -o -print
+			-o -path "$kept/virtualbox" -o -path "$kept/vboxsf" -o -path "$kept/qemu-samples" -o -path "$kept/github-api" -o -path "$kept/sql-logs" -o -path "$kept/blkid-samples" \) -prune -o -print
 	} 2>/dev/null | LC_ALL=C sort -u || true # some of these are not there
 }
 # The go command has folders of its own there.
@@ -189,7 +189,7 @@ run() {
 	shift 2
 	"$work/gotestsum" --format pkgname-and-test-fails --format-hide-empty-pkg --hide-summary=all --no-color \
 		--rerun-fails=2 --rerun-fails-max-failures=8 --rerun-fails-abort-on-data-race --jsonfile "$work/$name.json" \
-		--packages "$packages" -- -count=1 -timeout 40m -vet=off -ldflags="-s -w" "$@"
+		--packages "$packages" -- -count=1 -timeout 60m -vet=off -ldflags="-s -w" "$@"
 }
 besides=()
 ended() { besides+=(-runner "gotestsum of $1 ended with an error"); }

@@ -70,6 +70,9 @@ func listenIn(pid, address string) (listener net.Listener, err error) {
 // TestWhyNamesWhatIsWaitedFor plants a server whose answers are late, without anybody at work meanwhile, behind a
 // program and behind tare's own client.
 func TestWhyNamesWhatIsWaitedFor(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts servers")
+	}
 	l := newLab(t)
 	needRoot(t)
 	need(t, "curl", "nsenter", "ip")

@@ -29,8 +29,7 @@ func TestOneLevelChange(t *testing.T) {
 }
 
 // TestSimulatedLevelChange holds how often a series without a change of level is said to have one, and how often one
-// with
-// a change is found.
+// with a change is found.
 func TestSimulatedLevelChange(t *testing.T) {
 	const runs = 5000
 	rng := rand.New(rand.NewPCG(36, 1))
@@ -48,6 +47,13 @@ func TestSimulatedLevelChange(t *testing.T) {
 		{"a drift", func(i, n int) float64 { return 5*float64(i)/float64(n) + 0.2*rng.NormFloat64() }, 0, 0.002},
 		{"a change of ten deviations", func(i, n int) float64 {
 			return 10*math.Floor(2*float64(i)/float64(n)) + rng.NormFloat64()
+		}, 0.8, 1},
+		{"a change of thirty deviations with a disturbed value", func(i, n int) float64 {
+			spike := 0.0
+			if i == 1 {
+				spike = 21
+			}
+			return 30*math.Floor(2*float64(i)/float64(n)) + spike + rng.NormFloat64()
 		}, 0.8, 1},
 	} {
 		for _, n := range []int{10, 12, 20, 30} {

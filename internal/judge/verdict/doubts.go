@@ -179,11 +179,14 @@ func (dt *doubter) doubtModes(c *cellBuilder) {
 	if hasCode(c.Warnings, "level-changed") {
 		return // which says what the modes are
 	}
-	for _, side := range []struct {
+	for i, side := range []struct {
 		name  string
 		clock clock
 		s     *series
 	}{{c.Target, c.candClock, c.candidate}, {c.Baseline, c.baseClock, c.baseline}} {
+		if i == 1 && side.name == c.Target {
+			continue // a target that was compared with nothing else
+		}
 		y := make([]float64, len(c.keys))
 		for i, k := range c.keys {
 			y[i] = math.Log(side.clock.cost(side.s.used[k], c.metric))
@@ -195,11 +198,16 @@ func (dt *doubter) doubtModes(c *cellBuilder) {
 		if !two || m.High-m.Low <= math.Log1p(dt.plainMargin(c)) {
 			continue
 		}
-		c.warn("two-modes", fmt.Sprintf("%s has two modes: %.0f %% of its trials cost %s more than the others",
-			side.name, 100*m.Share, percent(math.Expm1(m.High-m.Low))),
+		c.warn("two-modes", fmt.Sprintf("%s has two modes: %.0f %% of its trials are about %s, the others about %s",
+			side.name, 100*m.Share, c.costText(m.High), c.costText(m.Low)),
 			"look for what switches: CPU frequency, placement on a core or a NUMA node, huge pages, a periodic job; "+
 				"the centre lies between the modes, where there may be no trial at all")
 	}
+}
+
+// costText writes the figure whose cost has a logarithm.
+func (c *cellBuilder) costText(log float64) string {
+	return unit.Format(c.metric.Cost(math.Exp(log)), c.Unit)
 }
 
 // farModes is how many times the modes within trials lie apart at least: many programs have near ones.
@@ -224,8 +232,7 @@ func (dt *doubter) doubtRuns(c *cellBuilder, name string, s *series) bool {
 			"about %s; the figure is the mean of both", name, 100*m.Share, unit.Format(math.Exp(m.High), c.Unit),
 			unit.Format(math.Exp(m.Low), c.Unit)),
 		"look for what switches from one to the next: a cache, a lock, a retry, a periodic job; `tare report "+
-			"--details` has "+
-			"the samples")
+			"--details` has the samples")
 	return true
 }
 

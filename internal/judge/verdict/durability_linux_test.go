@@ -51,6 +51,9 @@ func writingServer(t *testing.T, product, settings string) func(*record.Trial) {
 // TestRealPromises measures writing on real servers whose settings promise different things, and on ones that are set
 // alike. All of them write to the same disk.
 func TestRealPromises(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts servers")
+	}
 	for _, c := range []struct{ product, strict, lax, says string }{
 		{"mariadb", "innodb_flush_log_at_trx_commit=1;log_bin=log;sync_binlog=1",
 			"innodb_flush_log_at_trx_commit=2;innodb_flush_method=O_DIRECT",

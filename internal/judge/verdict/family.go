@@ -38,9 +38,8 @@ func (c *cellBuilder) question() question {
 
 // judge corrects for the number of cells: the primary ones, of which the plan asks its question, by Holm, the secondary
 // ones, which are there to be looked through, by the rate of false discoveries: the figures that commands print, such
-// as
-// the cases of a suite, apart from those that tare measures beside them. The planner and Settled count primary
-// ones only, so that a family of hundreds of secondary ones would get no verdicts by Holm in the blocks that there are.
+// as the cases of a suite, apart from those that tare measures beside them. The planner and Settled count primary ones
+// only, so that a family of hundreds of secondary ones would get no verdicts by Holm in the blocks that there are.
 func (fam *families) judge() {
 	for _, q := range []question{primary, printed, beside} {
 		var family []*stats.Decision

@@ -129,8 +129,7 @@ func syslogTexts(r *Reader, sample []byte) (texts []byte) {
 }
 
 // unknownObjects tells whether the first lines are objects of JSON, which what finds a format by its words would take
-// for
-// a line's prefix. Those that are known were told before.
+// for a line's prefix. Those that are known were told before.
 func unknownObjects(sample []byte) bool {
 	line, _, _ := bytes.Cut(bytes.TrimSpace(sample), []byte("\n"))
 	line = bytes.TrimSpace(line)

@@ -16,6 +16,9 @@ import (
 // A real server logs sessions with each of several prefixes and zones: what is read back are its users, databases,
 // sessions and times, without being told the prefix.
 func TestPrefixesOfARealServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts servers")
+	}
 	s := serve(t, false, "logging_collector=on", "log_directory=log", "log_filename=all.log", "log_statement=all",
 		"log_connections=on", "log_disconnections=on")
 	c := s.dial(t, func(*postgres.Config) {})
