@@ -23,7 +23,8 @@ func TestUnknownCommands(t *testing.T) {
 	} {
 		t.Run(c.line, func(t *testing.T) {
 			code, out, said := typed("", strings.Fields(c.line)...)
-			if c.want == "" && (code != exitOK || !strings.Contains(out, "Usage:") && !strings.Contains(out, "--budget")) {
+			if c.want == "" && (code != exitOK || !strings.Contains(out, "Usage:") && !strings.Contains(out,
+				"--budget")) {
 				t.Errorf("exit code %d, %s%s", code, out, said)
 			}
 			if c.want != "" && (code != exitUsage || out != "" || !strings.Contains(said, c.want)) {

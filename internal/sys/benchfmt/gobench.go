@@ -183,8 +183,9 @@ func (l *goLine) add(b *builder, name string, better map[string]unit.Better) err
 	return nil
 }
 
-// goFigure names a figure: those of the testing package itself as it means them, others by their unit as it is compared,
-// which is the same whatever multiple of it a run prints. What is printed in two multiples of one unit is two figures.
+// goFigure names a figure: those of the testing package itself as it means them, others by their unit as it is
+// compared, which is the same whatever multiple of it a run prints. What is printed in two multiples of one unit is two
+// figures.
 func goFigure(u, compared string) string {
 	switch {
 	case u == "ns/op":
