@@ -72,7 +72,7 @@ func (s *suite) mounts(t *testing.T) {
 		seen[got.Mount.Dir] = true
 		facts, err := conn.FactsAt(ctx, got.Mount.Dir)
 		if err != nil || facts.WorkFS == "" || facts.Extra["work_dir.error"] != "" {
-			t.Errorf("%s: facts %v %q %q", got.Name, err, facts.WorkFS, facts.Extra["work_dir.error"])
+			t.Errorf("%s: facts %v %q %v", got.Name, err, facts.WorkFS, facts.Extra)
 			continue
 		}
 		t.Logf("%-12s %s", got.Name, facts.WorkFS)

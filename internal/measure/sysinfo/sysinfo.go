@@ -19,6 +19,12 @@ func Collect(ctx context.Context, workDir string) record.Facts {
 	}}
 	c.Hostname, _ = os.Hostname()
 	c.extra("memory.page_size", strconv.Itoa(os.Getpagesize()))
+	if workDir != "" { // first, as a slow machine may not come to the end
+		c.workDir(workDir)
+		if n := Free(workDir); n >= 0 {
+			c.extra("work.free_bytes", strconv.FormatInt(n, 10))
+		}
+	}
 	c.vm = vmByCPU(cpuidSignature())
 	c.system(ctx)
 	if c.CPU == "" {
@@ -36,12 +42,6 @@ func Collect(ctx context.Context, workDir string) record.Facts {
 	if !c.Emulated && ctx.Err() == nil {
 		if mhz := measuredMHz(); mhz > 0 {
 			c.extra("cpu.measured_mhz", strconv.FormatFloat(mhz, 'f', 0, 64))
-		}
-	}
-	if workDir != "" && ctx.Err() == nil {
-		c.workDir(workDir)
-		if n := Free(workDir); n >= 0 {
-			c.extra("work.free_bytes", strconv.FormatInt(n, 10))
 		}
 	}
 	return c.Facts
