@@ -66,6 +66,18 @@ func TestWorth(t *testing.T) {
 }
 
 // TestWorthOnTheFirstDay asks of a price that the first uses save: the first day of use is day one, not day zero.
+func TestWorthOfUnlikeFlushes(t *testing.T) {
+	r, p := versus("command", []verdict.Target{machine("virtualbox", 2, 2, 0), machine("vmware", 2, 2, 0)}, 100, 80)
+	r.Cells[0].Low, r.Cells[0].High = 0.7, 0.9
+	r.Cells[0].Warnings = []record.Warning{{Code: verdict.FlushesDiffer}}
+	if why := noSaving(&r.Cells[0]); !strings.Contains(why, "flush differently") {
+		t.Errorf("it promises a saving: %q", why)
+	}
+	if table, err := Apply(r, p, perCores); err == nil && table.Lines[0].Ratio != 0 {
+		t.Errorf("it is restated: %+v", table.Lines[0])
+	}
+}
+
 func TestWorthOnTheFirstDay(t *testing.T) {
 	r, p := versus("command", []verdict.Target{machine("a", 2, 2, 0), machine("b", 2, 2, 0)}, 100, 80)
 	// ten uses a day save 200 s, which are worth 20/6 USD

@@ -48,9 +48,10 @@ func Rules() []Rule {
 			Needs: "a metric of writing, and of both sides a known durability class or the settings of the server " +
 				"(the state server_promises of each trial)"},
 		{Code: "flushes-differ", Severity: Attend,
-			Doc:   "one side flushed to its disk and the other did not, or not a third as often",
-			Needs: "of both sides the flushes that the disks counted in the trials, or a known durability class",
-			find:  flushesFindings},
+			Doc: "one side flushed to its disk and the other did not, or not a third as often",
+			Needs: "of both sides the flushes that the disks or the servers counted in the trials, or a known " +
+				"durability class",
+			find: flushesFindings},
 		{Code: "refused", Severity: Withhold,
 			Doc:   "an environment does not offer what the plan asks for, such as O_DIRECT",
 			Needs: "trials that were refused before they began"},

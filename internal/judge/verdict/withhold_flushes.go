@@ -6,14 +6,17 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"tare/internal/measure/workload"
 	"tare/internal/record"
+	"tare/internal/sys/sql/promise"
 	"tare/internal/unit"
 )
 
-// FlushesDiffer is the code of cells whose sides flushed different numbers of times, by the counters of the disks.
+// FlushesDiffer is the code of cells whose sides flushed different numbers of times, by the counters of the disks or of
+// the servers.
 const FlushesDiffer = "flushes-differ"
 
 // UnlikeFlushes tells whether the cell's ratio is between sides that flushed differently: it stays where only the user
@@ -90,6 +93,30 @@ func (wh *withholder) flushedIn(target string, s *series, place workload.Place) 
 	return f
 }
 
+// flushedByServer is what the servers of a side counted of their own flushes by a counter of theirs.
+func flushedByServer(target string, s *series, counter string) *flushed {
+	f := &flushed{target: target, lanes: 1}
+	var rates, units []float64
+	for _, k := range s.keys {
+		t := s.used[k]
+		n, err := strconv.ParseFloat(t.State[counter], 64)
+		if err != nil || n < 0 || t.AgentNS <= 0 || t.Work <= 0 {
+			continue
+		}
+		x := flushTrial{n: n, unit: n / float64(t.Work), seconds: float64(t.AgentNS) / 1e9, wrote: true}
+		x.rate = x.n / x.seconds
+		f.trials = append(f.trials, x)
+		rates, units = append(rates, x.rate), append(units, x.unit)
+		if t.Account != nil && t.Account.Lanes > f.lanes && !math.IsInf(t.Account.Lanes, 0) {
+			f.lanes = t.Account.Lanes
+		}
+	}
+	if len(f.trials) > 0 {
+		f.rate, f.unit = medianOf(rates), medianOf(units)
+	}
+	return f
+}
+
 // countsFlushes tells whether the counters of a target's disks see the flushes of work there: not where the files are
 // on another machine, or on a disk without a cache of its own, which the kernel never asks for a flush.
 func (op *opened) countsFlushes(target string) bool {
@@ -141,7 +168,8 @@ func (f *flushed) moreThan(o *flushed, apart float64) bool {
 		}) && o.most(func(x flushTrial) bool { return f.unit >= apart*x.unit })
 }
 
-// withholdFlushes compares what both sides flushed, whatever the work declares, by the counters of their disks.
+// withholdFlushes compares what both sides flushed, whatever the work declares, by the counters of their disks and of
+// the servers.
 func (wh *withholder) withholdFlushes(c *cellBuilder) {
 	w, ok := wh.plan.Workload(c.Workload)
 	if !ok || hasCode(c.Warnings, "durability-differs") {
@@ -149,11 +177,56 @@ func (wh *withholder) withholdFlushes(c *cellBuilder) {
 	}
 	l := lasting(w)
 	byUser := l.Flush == workload.FlushByUser && !slices.Contains(ownFigures, c.Metric)
-	if c.Target == c.Baseline || !byUser && !(l.Flush.Waits() && l.Of(c.Metric)) ||
-		l.Place == workload.Elsewhere && !(onTarget(c.candidate) && onTarget(c.baseline)) {
+	if c.Target == c.Baseline || !byUser && !(l.Flush.Waits() && l.Of(c.Metric)) {
 		return
 	}
-	a, b := wh.flushedIn(c.Target, c.candidate, l.Place), wh.flushedIn(c.Baseline, c.baseline, l.Place)
+	text, by := "", ", by the counters of the disks"
+	if l.Place != workload.Elsewhere || onTarget(c.candidate) && onTarget(c.baseline) {
+		text = unlikeFlushes(c, wh.flushedIn(c.Target, c.candidate, l.Place),
+			wh.flushedIn(c.Baseline, c.baseline, l.Place), byUser)
+	}
+	if text == "" && !byUser && sameCalls(c.candidate, c.baseline) {
+		by = ", by what the servers counted"
+		for _, counter := range promise.FlushCounters {
+			a := flushedByServer(c.Target, c.candidate, counter)
+			b := flushedByServer(c.Baseline, c.baseline, counter)
+			if len(a.trials) > 0 && len(b.trials) > 0 {
+				text = unlikeFlushes(c, a, b, false)
+				break // the others count more than the log
+			}
+		}
+	}
+	if text == "" {
+		return
+	}
+	text += by
+	remedy := "compare places and settings that flush alike: a disk instead of memory, the same options for flushes " +
+		"on both sides"
+	if byUser {
+		c.warn(FlushesDiffer, text+": what is not flushed may be lost, so the ratio is no advantage", remedy+
+			"; fsync=yes says that the command's figures depend on flushes, and withholds the ratio")
+		return
+	}
+	c.incomparable = true
+	c.withhold(FlushesDiffer, text+": their writes cannot be ranked against each other", remedy)
+}
+
+// sameCalls tells whether the servers of two sides flush with the same system calls, as far as they told.
+func sameCalls(a, b *series) bool {
+	for _, of := range stateValues(a, promise.State) {
+		for _, other := range stateValues(b, promise.State) {
+			x, err := promise.Parse(of)
+			y, err2 := promise.Parse(other)
+			if err != nil || err2 != nil || !promise.SameCalls(x, y) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// unlikeFlushes says how two sides flushed differently; "" if they did not.
+func unlikeFlushes(c *cellBuilder, a, b *flushed, byUser bool) string {
 	apart := float64(flushesApart)
 	if !byUser { // lanes may share a flush, and do so the more the slower it is
 		apart *= math.Ceil(max(a.lanes, b.lanes))
@@ -166,30 +239,18 @@ func (wh *withholder) withholdFlushes(c *cellBuilder) {
 	if k, ok := kindsByName()[c.Kind]; ok && k.WorkUnit != "" {
 		of = k.WorkUnit
 	}
-	var text string
 	switch {
 	case more.moreThan(less, apart):
-		text = fmt.Sprintf("%s for each %s in %s, %s in %s", flushesText(more.unit), of, more.target,
+		return fmt.Sprintf("%s for each %s in %s, %s in %s", flushesText(more.unit), of, more.target,
 			cmp.Or(strings.TrimSuffix(figure(less.unit), ".0"), "0"), less.target)
 	case byUser && a.class == flushes && notWaiting[b.class] && a.flushes():
-		text = fmt.Sprintf("%s for each %s in %s, and %s", flushesText(a.unit), of, a.target,
+		return fmt.Sprintf("%s for each %s in %s, and %s", flushesText(a.unit), of, a.target,
 			classWords(b.target, b.class))
 	case byUser && b.class == flushes && notWaiting[a.class] && b.flushes():
-		text = fmt.Sprintf("%s for each %s in %s, and %s", flushesText(b.unit), of, b.target,
+		return fmt.Sprintf("%s for each %s in %s, and %s", flushesText(b.unit), of, b.target,
 			classWords(a.target, a.class))
-	default:
-		return
 	}
-	text += ", by the counters of the disks"
-	remedy := "compare places and settings that flush alike: a disk instead of memory, the same options for flushes " +
-		"on both sides"
-	if byUser {
-		c.warn(FlushesDiffer, text+": what is not flushed may be lost, so the ratio is no advantage", remedy+
-			"; fsync=yes says that the command's figures depend on flushes, and withholds the ratio")
-		return
-	}
-	c.incomparable = true
-	c.withhold(FlushesDiffer, text+": their writes cannot be ranked against each other", remedy)
+	return ""
 }
 
 func flushesText(n float64) string {

@@ -1,11 +1,13 @@
 package verdict
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
 	"tare/internal/plan"
 	"tare/internal/record"
+	"tare/internal/sys/sql/promise"
 )
 
 // flushing has the disks of host and of vm count so many flushes in each trial.
@@ -124,6 +126,50 @@ func TestFlushesByTheCounters(t *testing.T) {
 		}
 		if c.differ && !declared && (len(r.Families) != 1 || r.Families[0].Cells != 1 || r.Families[0].Unlike != 1) {
 			t.Errorf("%s: the mean: %+v", c.name, r.Families)
+		}
+	}
+}
+
+// TestFlushesByTheServers: a trial is 1,000 units in 0.3 s, and the disks tell nothing.
+func TestFlushesByTheServers(t *testing.T) {
+	counts := func(host, vm map[string]string) func(*record.Trial) {
+		return func(t *record.Trial) {
+			state := host
+			if t.Target == "vm" {
+				state = vm
+			}
+			t.State = maps.Clone(state)
+		}
+	}
+	one := func(name, value string) map[string]string { return map[string]string{name: value} }
+	with := func(state map[string]string, promises string) map[string]string {
+		state[promise.State] = promises
+		return state
+	}
+	const log, data = "Innodb_os_log_fsyncs", "Innodb_data_fsyncs"
+	for _, c := range []struct {
+		name   string
+		work   string
+		trial  func(*record.Trial)
+		differ bool
+	}{
+		{"one for each, and none", "write-only", counts(one("wal_sync", "1000"), one("wal_sync", "0")), true},
+		{"alike", "write-only", counts(one("wal_sync", "1000"), one("wal_sync", "1200")), false},
+		{"reads", "read-only", counts(one("wal_sync", "1000"), one("wal_sync", "0")), false},
+		{"what the servers count is not the same", "write-only", counts(one(data, "9000"), one(log, "1000")), false},
+		{"of the log alone", "write-only", counts(map[string]string{data: "9000", log: "1000"},
+			map[string]string{data: "1001", log: "1000"}), false},
+		{"one with O_DSYNC", "write-only", counts(
+			with(one("wal_sync", "1000"), "postgresql wal_sync_method=fdatasync"),
+			with(one("wal_sync", "0"), "postgresql wal_sync_method=open_datasync")), false},
+		{"one does not tell", "write-only", counts(one("wal_sync", "1000"), nil), false},
+		{"no number", "write-only", counts(one("wal_sync", "1000"), one("wal_sync", "x")), false},
+	} {
+		w := resolved(t, "sql.oltp:lanes=1,server=postgresql,mix="+c.work)
+		got := cell(t, two(w).trials(c.trial).evaluate(), w.Label, "", "vm")
+		if warned := warning(got, FlushesDiffer); c.differ != (warned != nil) ||
+			c.differ && (got.Verdict != record.Withheld || !strings.Contains(warned.Text, "servers counted")) {
+			t.Errorf("%s: %s, %v", c.name, got.Verdict, got.Warnings)
 		}
 	}
 }

@@ -272,6 +272,13 @@ func (c *postgresClient) query(text []byte, a *answer) error {
 	return c.end(a, c.conn.Query(text, &c.result))
 }
 
+// tellsFlushes tells whether the server has the view of what it did to its log.
+func (c *postgresClient) tellsFlushes() bool {
+	release := 0
+	_, err := fmt.Sscanf(c.conn.Setting("server_version"), "%d", &release)
+	return err == nil && release >= 14
+}
+
 func (c *postgresClient) end(a *answer, err error) error {
 	a.take(c.result.Rows, c.result.Affected, c.result.Bytes, &c.result.Sum)
 	return c.refused(err)

@@ -23,10 +23,14 @@ type counters struct {
 const (
 	mysqlCounters = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Com_select','Created_tmp_disk_tables'," +
 		"'Handler_read_first','Handler_read_key','Handler_read_next','Handler_read_prev','Handler_read_rnd'," +
-		"'Handler_read_rnd_next','Innodb_buffer_pool_read_requests','Innodb_buffer_pool_reads','Rows_sent')"
+		"'Handler_read_rnd_next','Innodb_buffer_pool_read_requests','Innodb_buffer_pool_reads'," +
+		"'Innodb_data_fsyncs','Innodb_os_log_fsyncs','Rows_sent')"
 	postgresCounters = "SELECT c.key, c.value FROM pg_stat_database d, json_each_text(row_to_json(d)) c " +
 		"WHERE d.datname = current_database() AND c.key IN ('blks_hit','blks_read','temp_files','tup_deleted'," +
 		"'tup_fetched','tup_inserted','tup_returned','tup_updated','xact_commit','xact_rollback')"
+	// Releases from 14 on have this view, and from 18 on it has no flushes.
+	postgresFlushes = "SELECT c.key, c.value FROM pg_stat_wal w, json_each_text(row_to_json(w)) c " +
+		"WHERE c.key = 'wal_sync'"
 )
 
 // count reads the counters on a connection, after what was done on others.
@@ -50,14 +54,21 @@ func (t *target) count(c client, others []client) (counters, error) {
 	if !t.mysql() {
 		text = postgresCounters
 	}
-	err = c.query([]byte(text), &answer{row: func(v [][]byte) error {
+	row := func(v [][]byte) error {
 		if len(v) != 2 {
 			return errors.New("a counter is not a name and a number")
 		}
 		n, err := strconv.ParseInt(string(v[1]), 10, 64)
 		now.of[string(v[0])] = n
 		return err
-	}})
+	}
+	err = c.query([]byte(text), &answer{row: row})
+	if p, ok := c.(*postgresClient); err == nil && ok && p.tellsFlushes() {
+		err = c.query([]byte(postgresFlushes), &answer{row: row})
+		if _, ok := errors.AsType[*refusal](err); ok {
+			err = nil // what speaks this protocol need not have the view
+		}
+	}
 	if err != nil {
 		return now, fmt.Errorf("read the server's counters: %w", err)
 	}

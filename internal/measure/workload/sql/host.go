@@ -131,5 +131,6 @@ func quoted(name string) string { return "`" + strings.ReplaceAll(name, "`", "``
 
 // Counts tells whether a state of a trial is one of a server's counters.
 func Counts(state string) bool {
-	return state == "buffer_miss_share" || strings.Contains(mysqlCounters+postgresCounters, "'"+state+"'")
+	return state == "buffer_miss_share" ||
+		strings.Contains(mysqlCounters+postgresCounters+postgresFlushes, "'"+state+"'")
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -121,6 +122,9 @@ func TestOLTPAtAddress(t *testing.T) {
 		}
 		if got := there.State[promise.DiskState]; got != promise.OnTarget { // of all tests
 			t.Errorf("the server's data is on %q", got)
+		}
+		if !slices.ContainsFunc(promise.FlushCounters, func(c string) bool { return there.State[c] != "" }) {
+			t.Errorf("the server's flushes are not told: %v", there.State)
 		}
 		if own := transact(t, serving, small(server), 20); !maps.Equal(there.Checks, own.Checks) {
 			t.Errorf("the same tables give %v and %v", there.Checks, own.Checks)

@@ -25,6 +25,10 @@ const (
 	OnTarget  = "the target's"
 )
 
+// FlushCounters are the states of a trial that have how often its server called fsync or one of its relatives, as it
+// counts that itself: of its log where it tells that apart, which is first. A server has some of them or none.
+var FlushCounters = []string{"wal_sync", "Innodb_os_log_fsyncs", "Innodb_data_fsyncs"}
+
 // Family is a family of servers.
 type Family string
 
@@ -174,6 +178,17 @@ var settings = []setting{
 	{SQLite, "synchronous", ranked("off 0", "normal 1", "full 2", "extra 3"), true, lostAtPower},
 	{SQLite, "journal_mode", ranked("off", "memory", "delete truncate persist wal"), true,
 		"a crash may destroy the database"},
+}
+
+// SameCalls tells whether two servers flush with the same system calls, so that what they count of them is alike: what
+// is written with O_DSYNC needs none.
+func SameCalls(a, b Settings) bool {
+	for _, name := range []string{"innodb_flush_method", "wal_sync_method"} {
+		if a.Values[name] != b.Values[name] {
+			return false
+		}
+	}
+	return a.Family == b.Family
 }
 
 // binlog is of sync_binlog: the number of transactions in the binary log between two flushes, 0 for no flush.
