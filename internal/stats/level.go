@@ -12,18 +12,17 @@ type LevelChange struct {
 }
 
 const (
-	levelLeast = 3              // values of each level, at least,
-	levelShare = 0.25           // and this share of all: what happens in two or three of many blocks is a disturbance
-	levelRange = 0.5            // the values of each level lie within this share of the distance of the levels,
-	levelSpike = 4              // or, where it has this many, all but one do
-	levelClose = levelRange / 3 // within this share
+	levelLeast = 3    // values of each level, at least,
+	levelShare = 0.25 // and this share of all: what happens in two or three of many blocks is a disturbance
+	levelSpike = 5    // values of a level of which one may be a disturbance; then
+	levelFar   = 5    // the levels lie this many times as far apart as the others of each do
 )
 
 // OneLevelChange finds the place at which a series changes from one level to another, both of which it keeps: all
-// values of each lie within half of the distance between their medians, which is at least least. A trend does not do
-// that, since each half of it spans as much as the halves are apart, and of independent values with one distribution it
-// is rarer than two in a thousand (TestSimulatedLevelChange). A single disturbed value hides no change of levels whose
-// other values lie within a sixth of that distance.
+// values of one lie below all of the other, and the gap is at least as wide as either level. Their medians are at least
+// least apart. A trend does not do that, and of independent values with one distribution it is rarer than two in a
+// thousand (TestSimulatedLevelChange). One disturbed value of a level hides no change where the gap is five times as
+// wide as the others of it lie apart.
 func OneLevelChange(x []float64, least float64) (LevelChange, bool) {
 	edge := max(levelLeast, int(math.Ceil(levelShare*float64(len(x)))))
 	var best LevelChange
@@ -31,20 +30,45 @@ func OneLevelChange(x []float64, least float64) (LevelChange, bool) {
 	for at := edge; at <= len(x)-edge && finite(x); at++ {
 		a, b := slices.Sorted(slices.Values(x[:at])), slices.Sorted(slices.Values(x[at:]))
 		c := LevelChange{at, quantileSorted(a, 0.5), quantileSorted(b, 0.5)}
-		apart := math.Abs(c.After - c.Before)
 		far := deviation(a, c.Before) + deviation(b, c.After)
-		if apart >= least && isLevel(a, apart) && isLevel(b, apart) && far < nearest {
+		if c.Before > c.After {
+			a, b = b, a
+		}
+		if math.Abs(c.After-c.Before) >= least && levels(a, b) && far < nearest {
 			best, nearest = c, far
 		}
 	}
 	return best, best.At > 0
 }
 
-// isLevel tells whether sorted values lie close enough together to be a level, of two that are so far apart.
-func isLevel(sorted []float64, apart float64) bool {
-	n := len(sorted)
-	return sorted[n-1]-sorted[0] <= levelRange*apart ||
-		n >= levelSpike && min(sorted[n-2]-sorted[0], sorted[n-1]-sorted[1]) <= levelClose*apart
+// levels tells whether sorted values are two levels, low below high.
+func levels(low, high []float64) bool {
+	if separate(low, high, 1) {
+		return true
+	}
+	lows, highs := withoutOne(low), withoutOne(high)
+	for _, l := range lows {
+		for _, h := range highs {
+			if separate(l, h, levelFar) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// withoutOne are the sorted values of a level, and where it has enough, those without its lowest and its highest.
+func withoutOne(level []float64) [][]float64 {
+	n := len(level)
+	if n < levelSpike {
+		return [][]float64{level}
+	}
+	return [][]float64{level, level[1:], level[:n-1]}
+}
+
+// separate tells whether the gap between sorted values is at least so many times as wide as either of them.
+func separate(low, high []float64, times float64) bool {
+	return high[0]-low[len(low)-1] >= times*max(low[len(low)-1]-low[0], high[len(high)-1]-high[0])
 }
 
 // deviation is the sum of the distances of x from a centre.

@@ -13,6 +13,8 @@ func TestOneLevelChange(t *testing.T) {
 	}{
 		{[]float64{0.9, 0.88, 0.91, 0.9, 0.87, 0.9, 3.5, 3.52, 3.5, 3.6, 3.5, 3.51}, 6},
 		{[]float64{3, 3.1, 3, 1, 1, 1.1, 1, 1, 1, 1}, 3},
+		// A limit of I/O that was lowered to a tenth, on a busy machine.
+		{[]float64{1.80, 2.01, 2.00, 1.89, 2.01, 4.49, 4.16, 4.12, 5.45, 4.78}, 5},
 		{[]float64{1, 1, 1, 1, 1, 1, 1, 1, 3, 3}, 0},           // too few of the other level
 		{[]float64{1, 1, 1, 1, 3, 3, 3, 1, 1, 1}, 0},           // back again
 		{[]float64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, 0},   // a trend
