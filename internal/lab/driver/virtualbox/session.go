@@ -136,15 +136,24 @@ func (s *session) command(ctx context.Context, argv ...string) *proc.Cmd {
 	return cmd
 }
 
+// unserved is what VBoxManage says when it meets the product's own server, which ends a while after its last client, at
+// its end. Nothing has been done then.
+const unserved = "Failed to create the VirtualBox object"
+
 // run runs VBoxManage and returns what it printed.
-func (s *session) run(ctx context.Context, args ...string) ([]byte, error) {
+func (s *session) run(ctx context.Context, args ...string) (out []byte, err error) {
 	ctx, cancel := proc.WithPatience(ctx, askTime)
 	defer cancel()
-	out, err := proc.RunCmd(s.command(ctx, append([]string{s.manage}, args...)...), nil)
-	if err != nil {
-		return out, explain(args, err)
+	for range 3 {
+		out, err = proc.RunCmd(s.command(ctx, append([]string{s.manage}, args...)...), nil)
+		if err == nil {
+			return out, nil
+		}
+		if err = explain(args, err); !strings.Contains(err.Error(), unserved) {
+			break
+		}
 	}
-	return out, nil
+	return out, err
 }
 
 // inside is the path by which the product finds a file of this machine.
