@@ -4,7 +4,7 @@ import { capital, interval, list, percent, plural, ratio } from "./format";
 import type { Cell, Finding, Family, Target } from "./data";
 import type { Model } from "./state";
 import { because } from "./why";
-import { marginText, ranked, signOf, signs, tried, unconfirmed, word, type Sign } from "./verdict";
+import { marginText, ranked, signOf, signs, tried, unconfirmed, unlikeFlushes, word, type Sign } from "./verdict";
 
 /** A sentence in parts. What all of a family share (base, over, cpu) is said once where there are many. */
 interface Sentence {
@@ -33,7 +33,7 @@ function sentence(m: Model, target: string, cells: Cell[], sum: Family | undefin
   const base = cells[0]?.baseline ?? m.state.baseline;
   const bare = { target, figure: "", range: "", base: "", over: "", cpu: "", doubt: "" };
   if (target === base) return { ...bare, sign: "absent", rest: " was measured alone, so there is nothing to compare it with" };
-  const left = cells.filter((c) => !ranked(c)).length;
+  const left = cells.filter((c) => !ranked(c) || unlikeFlushes(c)).length;
   if (!sum || !(sum.ratio > 0) || !cells.some(ranked)) {
     const why = [...new Set(cells.map(word))];
     return { ...bare, sign: signOf(cells[0]!), rest: `: no figure (${list(why)})` };

@@ -11,11 +11,14 @@ export interface Cell extends ReportCell {
 }
 
 export interface PlanWorkload { label: string; kind: string; params: Record<string, string>; seconds?: number }
+/** A sign and its legend, as the terminal report has them. */
+export interface Said { glyph: string; word: string }
 export interface Data {
   format: number; result: Report; bundle: string; plan: string; seed: string; question?: string; started?: string;
   workloads: PlanWorkload[]; looks?: number[]; precision?: number; trial_seconds?: number;
   gates?: { expr: string; state: "no" | "unknown" | "holds"; text: string }[];
   flames?: Flame[]; normal?: Normal; worth?: Worth;
+  signs: Record<string, Said>; marks: Record<string, string>;
 }
 
 /** Marks of a trial, as bits. */

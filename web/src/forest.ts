@@ -7,7 +7,7 @@ import type { Cell } from "./data";
 import { keyItem, swatch } from "./plot";
 import { extent as measure } from "./save";
 import type { Model } from "./state";
-import { flushMarks, flushOf, marginText, ranked, signOf, signs, tried, unconfirmed, word, type Sign } from "./verdict";
+import { flushOf, marginText, marks, ranked, signOf, signs, tried, unconfirmed, word, type Sign } from "./verdict";
 
 /** Rows of one chart before the reader is asked: longer drawings are slow, and no printer has the paper. */
 const mostRows = 120;
@@ -53,20 +53,23 @@ function leftOut(cells: Cell[]): HTMLElement {
     h("ul", {}, [...by.entries()].map(([target, labels]) => h("li", {}, h("b", {}, target), ": ", unique(labels).join(", ")))));
 }
 
-const order: Sign[] = ["more", "less", "same", "measured", "unsure", "withheld", "failed", "absent"];
+const order: Sign[] = ["more", "less", "same", "measured", "unconfirmed", "unranked", "unsure", "withheld", "failed", "absent"];
 const recomputedText = "recomputed in this page: Student's t, no correction for the number of cells";
 const bandText = "the margin: only an interval wholly beyond it counts as a cost";
 
+/** The sign that the legend explains: what the number of cells keeps from a verdict has words of its own. */
+const signInLegend = (c: Cell): Sign => (c.verdict === "MEASURED" && unconfirmed(c) ? "unconfirmed" : signOf(c));
+
 function legend(m: Model): HTMLElement {
   const drawn = m.shown().filter((c) => tried(c) && !m.target(c.target)?.error);
-  const used = new Set(drawn.map(signOf));
+  const used = new Set(drawn.map(signInLegend));
   const emulated = drawn.some((c) => c.emulated);
   return h("ul", { class: "legend", "aria-label": "Signs" },
     order.filter((x) => used.has(x)).map((x) => h("li", { class: x }, h("span", { class: "glyph", "aria-hidden": true }, signs[x].glyph), ` ${signs[x].word}`)),
-    emulated && h("li", {}, h("span", { class: "mark" }, "e"), " emulated CPU"),
-    drawn.some((c) => c.this_boot) && h("li", {}, h("span", { class: "mark" }, "b"), " within 6 % on one boot: another boot may say otherwise"),
+    emulated && h("li", {}, h("span", { class: "mark" }, "e"), ` ${marks.e}`),
+    drawn.some((c) => c.this_boot) && h("li", {}, h("span", { class: "mark" }, "b"), ` ${marks.b}`),
     [...new Set(drawn.filter((c) => c.writes).map((c) => flushOf(m.target(c.target))?.mark))].filter((x) => x !== undefined).sort()
-      .map((x) => h("li", {}, h("span", { class: "mark" }, x), ` ${flushMarks[x]}`)),
+      .map((x) => h("li", {}, h("span", { class: "mark" }, x), ` ${marks[x]}`)),
     drawn.some((c) => c.warnings.length > 0) && h("li", {}, h("span", { class: "mark" }, "*"), " has warnings"),
     h("li", {}, h("span", { class: "swatch band" }), ` ${bandText}`),
     m.rebasedNow && h("li", { class: "recomputed" }, recomputedText));
@@ -123,7 +126,7 @@ export function describe(m: Model, c: Cell): string {
   const sign = signOf(c);
   const lines = [`${c.workload} · ${c.target}${c.primary ? "" : ` · ${c.metric}`}`];
   if (ranked(c)) lines.push(`${ratio(c.ratio)}× ${interval(c.low, c.high)} against ${c.baseline}`);
-  lines.push(`${signs[sign].glyph} ${word(c)}${sign === "same" ? ` within ${percent(c.same_margin)}` : ""}${c.emulated ? ", emulated CPU" : ""}${c.this_boot ? ", of this boot" : ""}`);
+  lines.push(`${signs[sign].glyph} ${word(c)}${sign === "same" ? ` ${percent(c.same_margin)}` : ""}${c.emulated ? ", emulated CPU" : ""}${c.this_boot ? ", of this boot" : ""}`);
   if (ranked(c)) lines.push(`${quantity(c.center, c.unit)} against ${quantity(c.baseline_center, c.unit)}, ${plural(c.blocks, "block")}`);
   if ((sign === "unsure" || sign === "measured") && !unconfirmed(c)) lines.push(`${c.low > 1 || c.high < 1 ? "not wholly beyond" : "compared with"} ${marginText([c])}`);
   if (c.blocks_needed) lines.push(`about ${plural(c.blocks_needed, "block")} would decide it`);
@@ -140,7 +143,7 @@ function figure(m: Model, family: string, rows: Cell[], domain: [number, number]
     title: `${capital(family)}: cost against ${m.state.baseline}${rows.some((c) => c.baseline !== m.state.baseline) ? ", or the target named after the slash" : ""}`,
     file: `forest-${family}`,
     className: "forest",
-    savedKey: () => h("ul", {}, order.filter((x) => rows.some((c) => signOf(c) === x)).map((x) => keyItem(signs[x].word, glyph(x, 0, 0))), keyItem(bandText, swatch("var(--band)", "var(--line)")), m.rebasedNow && h("li", {}, recomputedText)),
+    savedKey: () => h("ul", {}, order.filter((x) => rows.some((c) => signInLegend(c) === x)).map((x) => keyItem(signs[x].word, glyph(x, 0, 0))), keyItem(bandText, swatch("var(--band)", "var(--line)")), m.rebasedNow && h("li", {}, recomputedText)),
     height: 60 + rows.length * 26,
     draw: (width) => draw(m, rows, domain, width),
     table: () => ({
@@ -267,6 +270,7 @@ function glyph(sign: Sign, x: number, y: number): SVGElement {
   const wave = (dy: number) => `M${x - 6},${y + dy + 1}q3,-5 6,-1q3,4 6,-1`;
   const open: Partial<Record<Sign, string>> = {
     same: `M${x - 5},${y - 2.5}h10M${x - 5},${y + 2.5}h10`, unsure: wave(0), measured: wave(-2.5) + wave(3),
+    unconfirmed: wave(-2.5) + wave(3), unranked: `M${x - 5},${y - 2.5}h10M${x - 5},${y + 2.5}h10M${x - 3},${y + 6}l6,-12`,
     failed: `M${x - 4.5},${y - 4.5}l9,9M${x + 4.5},${y - 4.5}l-9,9`, absent: `M${x - 4},${y}h8`,
   };
   const path = open[sign];

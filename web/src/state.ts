@@ -1,6 +1,7 @@
 /** What the reader has chosen, and the cells that follow from it. */
 import { Mark, seriesOf, targetName, type Cell, type Data, type Family, type Target } from "./data";
 import { hodgesLehmann, median, tInterval } from "./stats";
+import { learnWords, unlikeFlushes } from "./verdict";
 
 export interface State {
   baseline: string;
@@ -22,6 +23,7 @@ export class Model {
 
   /** The data of a running run come again and again; was is the model of the last ones, whose choices stay. */
   constructor(readonly data: Data, was?: Model) {
+    learnWords(data);
     const r = data.result;
     this.families = [...new Set(r.cells.map((c) => c.family))];
     this.byName = new Map(r.targets.map((t) => [t.name, t]));
@@ -158,6 +160,11 @@ export function rebase(data: Data, baseline: string): { cells: Cell[]; families:
         if (b !== undefined) d.set(block, v - b);
       }
       decide(c, [...d.values()], alpha);
+      const unlike = [was, own].find((x) => x && unlikeFlushes(x));
+      if (unlike && d.size > 0) {
+        Object.assign(c, { verdict: "MEASURED", warnings: unlike.warnings });
+        continue;
+      }
       if (c.primary && d.size > 0) {
         const key = JSON.stringify([c.family, t.name]);
         const g = logs.get(key) ?? { blocks: [], family: c.family, target: t.name };

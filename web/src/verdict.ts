@@ -1,29 +1,29 @@
 /** What a verdict looks like: a sign, a word and a colour, so that none of the three is needed alone. */
-import type { Cell, Target } from "./data";
+import type { Cell, Data, Said, Target } from "./data";
 import { percent } from "./format";
 
-export type Sign = "more" | "less" | "same" | "unsure" | "measured" | "failed" | "withheld" | "absent";
+export type Sign = "more" | "less" | "same" | "unsure" | "measured" | "unconfirmed" | "unranked" | "failed" | "withheld" | "absent";
 
-/** Glyphs and words are those of the terminal report. */
-export const signs: Record<Sign, { glyph: string; word: string }> = {
-  more: { glyph: "▲", word: "costs more" },
-  less: { glyph: "▼", word: "costs less" },
-  same: { glyph: "=", word: "the same" },
-  unsure: { glyph: "~", word: "not decided yet" },
-  measured: { glyph: "≈", word: "measured precisely, but too near the margin for a verdict, or not significant among so many cells" },
-  withheld: { glyph: "?", word: "verdict withheld" },
-  failed: { glyph: "✕", word: "failed" },
-  absent: { glyph: "–", word: "not run" },
-};
+/** Glyphs and words of the signs, and legends of the marks: the program's, so that page and terminal say the same. */
+export const signs = {} as Record<Sign, Said>;
+export const marks: Record<string, string> = {};
+
+export function learnWords(data: Pick<Data, "signs" | "marks">): void {
+  Object.assign(signs, data.signs);
+  Object.assign(marks, data.marks);
+}
 
 /** What a cell and a group of its executions have in common. */
-type Judged = Pick<Cell, "verdict" | "ratio" | "blocks">;
+type Judged = Pick<Cell, "verdict" | "ratio" | "blocks"> & { warnings?: Cell["warnings"] };
+
+/** Whether the sides flushed differently: then a ratio stands where the user alone knows what it is worth, and ranks nobody. */
+export const unlikeFlushes = (c: { warnings?: Cell["warnings"] }): boolean => !!c.warnings?.some((x) => x.code === "flushes-differ");
 
 export function signOf(c: Judged): Sign {
   switch (c.verdict) {
     case "DIFFERENT": return c.ratio < 1 ? "less" : "more";
     case "EQUIVALENT": return "same";
-    case "MEASURED": return "measured";
+    case "MEASURED": return unlikeFlushes(c) ? "unranked" : "measured";
     case "WITHHELD": return "withheld";
     case "FAILED": return "failed";
   }
@@ -37,7 +37,7 @@ export function unconfirmed(c: Cell): string | undefined {
 }
 
 /** What a cell's verdict is in words: those of its sign, unless more is known. */
-export const word = (c: Cell): string => unconfirmed(c) ?? (c.verdict === "MEASURED" ? "measured precisely, but too near the margin for a verdict" : signs[signOf(c)].word);
+export const word = (c: Cell): string => unconfirmed(c) ?? signs[signOf(c)].word;
 
 /** The widest margin that a cost must leave to be called one, and whether the plan asks for it or the noise of the run. */
 export function marginText(cells: Cell[]): string {
@@ -56,9 +56,6 @@ export const tried = (c: Cell): boolean => signOf(c) !== "absent";
 const classes: Record<string, [mark: string, words: string]> = {
   flushes: ["f", "passes flushes on"], "ignores-flushes": ["i", "ignores flushes"], memory: ["m", "keeps files in memory"], unknown: ["u", "not known"],
 };
-/** The marks of write figures and their meanings, as in the terminal report. */
-export const flushMarks: Record<string, string> = { f: "flush passed on", i: "flush ignored", m: "in memory: nothing to flush to", u: "what a flush does is not known" };
-
 /** What a flush does in a target, beside each of its write figures; undefined where nothing was recorded of it. */
 export function flushOf(t: Target | undefined): { mark: string; words: string; verdict: string } | undefined {
   const d = t?.durability;

@@ -1,5 +1,6 @@
 import { describe, expect, it, vi } from "vitest";
 import type { Cell, Data, Target } from "../src/data";
+import { words } from "./words";
 
 const cell = (target: string, ratio: number, center: number, more: Partial<Cell> = {}): Cell => ({
   workload: "w", kind: "k", family: "f", metric: "rate", unit: "ops/s", better: "higher", primary: true, target, baseline: "host", ratio, low: ratio, high: ratio, level: 0.95,
@@ -17,7 +18,7 @@ function page(cells: Cell[], targets: Target[]): Data {
   add(1, 0, 1, 1e9);
   vi.stubGlobal("document", { getElementById: () => ({ textContent: JSON.stringify({ targets: ["host", "a", "b"], series: [series] }) }) });
   return {
-    format: 1, bundle: "", plan: "", seed: "7", workloads: [],
+    ...words, format: 1, bundle: "", plan: "", seed: "7", workloads: [],
     result: { schema: 1, run: { baseline: "host", look_alpha: 0.018, alpha: 0.05 } as Data["result"]["run"], targets, cells, families: [], findings: [] },
   };
 }
@@ -44,6 +45,11 @@ describe("another baseline", () => {
   it("ranks nothing that was withheld on either side", async () => {
     const r = await rebased([cell("a", 0, 50, { verdict: "WITHHELD" }), cell("b", 4, 25)], "a");
     expect(r.cells.map((c) => [c.verdict, c.ratio])).toEqual([["WITHHELD", 0], ["WITHHELD", 0]]);
+    expect(r.families).toEqual([]);
+  });
+  it("ranks nothing whose sides flush differently", async () => {
+    const r = await rebased([cell("a", 2, 50, { verdict: "MEASURED", warnings: [{ code: "flushes-differ", text: "", remedy: "" }] }), cell("b", 4, 25)], "a");
+    expect(r.cells.map((c) => [c.target, Number(c.ratio.toFixed(6)), c.verdict, c.warnings[0]?.code])).toEqual([["host", 0.5, "MEASURED", "flushes-differ"], ["b", 2, "MEASURED", "flushes-differ"]]);
     expect(r.families).toEqual([]);
   });
   it("ranks nothing by a wrong clock", async () => {

@@ -288,17 +288,17 @@ func (cm *cellMaker) finish(c *cellBuilder) {
 	}
 }
 
-// bootShare is what a target of the same cost may wander within one boot: a verdict nearer to "the same" than that is
+// BootShare is what a target of the same cost may wander within one boot: a verdict nearer to "the same" than that is
 // of the boot it was measured on.
-const bootShare = 0.06
+const BootShare = 0.06
 
-// nearSame tells whether a verdict's interval comes within bootShare of "the same".
+// nearSame tells whether a verdict's interval comes within BootShare of "the same".
 func nearSame(r *record.Ratio) bool {
 	switch r.Verdict {
 	case record.Equivalent:
 		return true
 	case record.Different:
-		return r.Low <= 1+bootShare && r.High >= 1/(1+bootShare)
+		return r.Low <= 1+BootShare && r.High >= 1/(1+BootShare)
 	}
 	return false
 }

@@ -39,6 +39,10 @@ var glyphs = [signs]struct{ unicode, ascii, legend string }{
 	notRun:      {"–", "-", "not run"},
 }
 
+// signNames are the signs by the names that the page asks for.
+var signNames = [signs]string{"more", "less", "same", "unsure", "measured", "unconfirmed", "unranked", "failed",
+	"withheld", "absent"}
+
 // mark is what stands after a ratio.
 type mark int
 
@@ -60,9 +64,10 @@ var markTexts = [marks]struct{ mark, legend string }{
 	flushIgnored: {"i", "flush ignored"},
 	flushMemory:  {"m", "in memory: nothing to flush to"},
 	flushUnknown: {"u", "what a flush does is not known"},
-	ofBoot:       {"b", "within 6 % on one boot: another boot may say otherwise (sessions)"},
-	finding:      {"!", "read the finding"},
-	doubt:        {"*", "has warnings (in the details)"},
+	ofBoot: {"b", "within " + percentText(verdict.BootShare) +
+		" on one boot: another boot may say otherwise (sessions)"},
+	finding: {"!", "read the finding"},
+	doubt:   {"*", "has warnings (in the details)"},
 }
 
 func signOf(c *verdict.Cell) sign {
