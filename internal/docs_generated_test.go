@@ -178,7 +178,7 @@ func TestDocsGenerated(t *testing.T) {
 			t.Errorf("no document defines %s: <!-- generated: workload %s -->", k.Name, k.Name)
 		}
 	}
-	for _, s := range []string{"environments", "workloads", "shared parameters", "plan keys"} {
+	for _, s := range []string{"environments", "workloads", "shared parameters", "plan keys", "optional interfaces"} {
 		if !seen[s] {
 			t.Errorf("no document has <!-- generated: %s -->", s)
 		}
@@ -188,7 +188,7 @@ func TestDocsGenerated(t *testing.T) {
 // generate makes a section.
 func (l *listing) generate(name string) ([]string, error) {
 	topic, of, _ := strings.Cut(name, " ")
-	if topic == "shared" {
+	if topic == "shared" || topic == "optional" {
 		topic = name
 	}
 	out := []string{""}
@@ -247,6 +247,15 @@ func (l *listing) generate(name string) ([]string, error) {
 		return append(out, l.shared()...), nil
 	case "plan":
 		return planKeys()
+	case "optional interfaces":
+		rows, err := optionalInterfaces()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, "| `env.` | it says | asked by | assumed without it |", "|---|---|---|---|")
+		for _, r := range rows {
+			out = append(out, row("`"+r[0]+"`", r[1], "`"+strings.ReplaceAll(r[2], ", ", "`, `")+"`", r[3]))
+		}
 	default:
 		return nil, fmt.Errorf("nothing generates %q", name)
 	}
