@@ -93,6 +93,11 @@ type Info struct {
 	ArgDoc   string // what stands after the colon, "" when nothing does: "IMAGE"
 	ArgNeeds bool   // the argument is required
 	Settings []Setting
+	// Nature is what is true of all its environments.
+	Nature Nature
+	// Here is what a run without -e calls its environment without settings, which it takes where the driver works; "" if
+	// it takes none.
+	Here string
 	// Mounts lists the kinds of mounts that this driver's environments can have.
 	Mounts []MountKind
 	Driver Driver
@@ -163,6 +168,10 @@ type MountKind struct {
 	Shared bool
 	// Sync says that the folder is a copy that a program keeps up to date, not a mount.
 	Sync bool
+	// Disk says that it is a virtual disk with a file system of its own.
+	Disk bool
+	// ArgHere says that the argument is a directory of the controller's machine, which must be there before a run.
+	ArgHere bool
 }
 
 // Status is the answer of a probe.
@@ -183,4 +192,6 @@ type Setting struct {
 	Try []string
 	// Moves is what work the setting can change: MovesFiles, MovesNetwork, or "" for all.
 	Moves string
+	// Names is whom or what the value names, which a bundle to be shared must not show.
+	Names Names
 }

@@ -14,6 +14,24 @@ import (
 	"tare/internal/suggest"
 )
 
+// Host is what users call the driver of the controller's machine itself in a spec, and its environment; local is the
+// name in the table. Every spec knows them, without the drivers.
+const (
+	Host  = "host"
+	local = "local"
+)
+
+// DriverNamed is the name in the table of the driver that a user calls so.
+func DriverNamed(word string) string {
+	if word == Host {
+		return local
+	}
+	return word
+}
+
+// HostSpec is the environment that is the controller's machine itself.
+func HostSpec() Spec { return Spec{Name: Host, Driver: local} }
+
 // Spec says which environment is meant: NAME=DRIVER[:ARG][?key=value&...].
 type Spec struct {
 	Name     string
@@ -121,9 +139,7 @@ func ParseSpec(text string) (Spec, error) {
 	if s.Name = name; !named {
 		s.Name = s.Driver
 	}
-	if s.Driver == "host" {
-		s.Driver = "local"
-	}
+	s.Driver = DriverNamed(s.Driver)
 	if s.Driver == "" {
 		return s, fmt.Errorf("environment %q has no driver; write NAME=DRIVER[:ARG][?key=value&...]", text)
 	}
@@ -211,7 +227,7 @@ func (r *Registry) Lookup(name string) (Info, bool) {
 
 // nearest suggests the driver that was probably meant, or lists all. host is the local machine in every spec.
 func (r *Registry) nearest(driver string) string {
-	names := append([]string{"host"}, r.Names()...)
+	names := append([]string{Host}, r.Names()...)
 	if hint := suggest.DidYouMean(driver, names); hint != "" {
 		return hint
 	}

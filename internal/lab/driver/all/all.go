@@ -3,6 +3,7 @@ package all
 
 import (
 	"slices"
+	"sync"
 
 	"tare/internal/lab/driver/command"
 	"tare/internal/lab/driver/container"
@@ -17,6 +18,9 @@ import (
 	"tare/internal/lab/driver/vmware"
 	"tare/internal/lab/env"
 )
+
+// Known is the table of all drivers for those who only look up what a driver says of itself (env.Nature).
+var Known = sync.OnceValue(Drivers)
 
 // Drivers returns the table of all drivers, in the order in which users see them.
 func Drivers() *env.Registry {

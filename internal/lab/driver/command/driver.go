@@ -26,7 +26,7 @@ func Infos() []env.Info {
 			"standard input and output: chroot, nsenter, sudo, ssh, ...",
 		Settings: append([]env.Setting{
 			{Name: "argv", Doc: "The command line, split into words as in a shell but without any expansion, for " +
-				"example: chroot /srv/debian (required).", Check: checkArgv},
+				"example: chroot /srv/debian (required).", Check: checkArgv, Names: env.NamesArgv},
 			{Name: "quote", Default: "no", Doc: "sh: quote the words, because the remote side passes them to a " +
 				"shell, as ssh does; no: pass them unchanged.", Check: env.OneOf("no", "sh")},
 			{Name: "put", Default: "cat",
@@ -36,6 +36,7 @@ func Infos() []env.Info {
 		}, common...),
 		Mounts: []env.MountKind{folder.DirKind(false)},
 		Driver: driver{},
+		Nature: env.Nature{Files: env.FilesHost, Arg: env.NamesArgv},
 		Probe: func(context.Context) env.Status {
 			return env.Status{OK: true, Detail: "needs only the programs of the command line"}
 		},

@@ -67,9 +67,12 @@ var presets = []preset{{
 	name: "kubectl", program: "kubectl", arg: "POD",
 	doc: "A container of a running Kubernetes pod, through kubectl exec.",
 	settings: []env.Setting{
-		{Name: "namespace", Default: "the context's", Doc: "Kubernetes namespace of the pod.", Check: checkInstance},
-		{Name: "container", Default: "the pod's first", Doc: "Container of the pod.", Check: checkInstance},
-		{Name: "context", Default: "the current one", Doc: "Context of the kubeconfig file.", Check: checkInstance},
+		{Name: "namespace", Default: "the context's", Doc: "Kubernetes namespace of the pod.", Check: checkInstance,
+			Names: env.NamesInstance},
+		{Name: "container", Default: "the pod's first", Doc: "Container of the pod.", Check: checkInstance,
+			Names: env.NamesInstance},
+		{Name: "context", Default: "the current one", Doc: "Context of the kubeconfig file.", Check: checkInstance,
+			Names: env.NamesInstance},
 	},
 	argv: func(i string, s *env.Spec) []string {
 		argv := []string{"kubectl"}
@@ -106,6 +109,7 @@ func (p *preset) info() env.Info {
 		Settings: slices.Concat(p.settings, common),
 		Mounts:   []env.MountKind{folder.DirKind(false)},
 		Driver:   presetDriver{p},
+		Nature:   env.Nature{Arg: env.NamesInstance},
 		Probe:    p.probe,
 	}
 }

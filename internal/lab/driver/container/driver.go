@@ -20,8 +20,10 @@ import (
 
 // Infos lists the drivers of this package.
 func Infos() []env.Info {
+	docker := info("docker", "A container made by Docker from an image; without an image, an empty container.")
+	docker.Here = docker.Name
 	return []env.Info{
-		info("docker", "A container made by Docker from an image; without an image, an empty container."),
+		docker,
 		info("podman", "A container made by Podman from an image; without an image, an empty container."),
 	}
 }
@@ -35,6 +37,7 @@ func info(name, doc string) env.Info {
 		Settings: settings(name),
 		Mounts:   mountKinds(name),
 		Driver:   driver{name},
+		Nature:   env.Nature{Kernel: env.KernelMaybe, Arg: env.NamesImage},
 		Probe:    func(ctx context.Context) env.Status { return probe(ctx, e) },
 		Has: func(ctx context.Context, s env.Spec) env.Status {
 			if status := stack.Has(ctx, s); !status.OK {

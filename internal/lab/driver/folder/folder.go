@@ -24,7 +24,7 @@ const Dir = "dir"
 // directories.
 func DirKind(here bool) env.MountKind {
 	return env.MountKind{
-		Name: Dir, ArgDoc: "PATH", ArgNeeds: true, Shared: here,
+		Name: Dir, ArgDoc: "PATH", ArgNeeds: true, Shared: here, ArgHere: here,
 		Doc: "An existing directory, such as another disk or a network drive; work is done in a new one in it.",
 	}
 }

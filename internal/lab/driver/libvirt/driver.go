@@ -36,6 +36,7 @@ func Infos() []env.Info {
 		Settings: settings(), Mounts: mountKinds(),
 		Driver: driver{}, Probe: probe, Has: has, OpenTime: openTime, Reach: reach, FreeSpace: freeSpace, Clean: clean,
 		Plug: plug, Alone: alone,
+		Nature: env.Nature{Files: env.FilesQEMU},
 	}}
 }
 

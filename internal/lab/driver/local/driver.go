@@ -39,6 +39,7 @@ func Infos() []env.Info {
 		},
 		Mounts: []env.MountKind{folder.DirKind(true)},
 		Driver: Driver{},
+		Nature: env.Nature{Host: true, Kernel: env.KernelHost, Files: env.FilesHost},
 		Probe: func(context.Context) env.Status {
 			return env.Status{OK: true, Detail: runtime.GOOS + "/" + runtime.GOARCH}
 		},

@@ -44,6 +44,8 @@ func Infos() []env.Info {
 		}, limits()...),
 		Mounts: mountKinds(),
 		Driver: Driver{},
+		Nature: env.Nature{Kernel: env.KernelHost, Files: env.FilesHost, HostName: true},
+		Here:   "box",
 		Probe:  probe,
 		Has:    has,
 		// Files written inside go to the overlay's upper layer.

@@ -30,6 +30,8 @@ func Infos() []env.Info {
 		Settings:  settings(),
 		Mounts:    mountKinds(),
 		Driver:    driver{},
+		Nature:    env.Nature{Files: env.FilesQEMU, HostName: true},
+		Here:      "vm",
 		Probe:     probe,
 		Has:       has,
 		OpenTime:  openTime,

@@ -47,8 +47,9 @@ func ownKinds() []env.MountKind {
 			},
 		},
 		{
-			Name: kindDisk, Doc: "Another virtual disk, in any format of QEMU, with its own file system, made on " +
-				"the host by the usual programs.",
+			Name: kindDisk, Disk: true,
+			Doc: "Another virtual disk, in any format of QEMU, with its own file system, made on the host by the " +
+				"usual programs.",
 			Settings: append([]env.Setting{
 				{Name: "size", Default: "1GiB", Doc: "The disk's size; xfs needs 300MiB, btrfs 128MiB.",
 					Check: limits.CheckDisk},

@@ -33,7 +33,7 @@ func Infos() []env.Info {
 		Name: "ssh", ArgDoc: "[USER@]HOST[:PORT]", ArgNeeds: true,
 		Doc: "A machine reached with OpenSSH, with your own configuration and keys; its host key must be known.",
 		Settings: []env.Setting{
-			{Name: "user", Doc: "User there; same as USER@ in the argument."},
+			{Name: "user", Doc: "User there; same as USER@ in the argument.", Names: env.NamesUser},
 			{Name: "port", Doc: "Port; same as :PORT in the argument.", Check: checkPort},
 			{Name: "identity", Doc: "Private key file; no other key is offered.", Check: checkFile},
 			{Name: "config", Default: "your own", Doc: "OpenSSH configuration file to use instead of your own.",
@@ -48,8 +48,8 @@ func Infos() []env.Info {
 					}
 					return nil
 				}},
-			{Name: "options", Doc: "More OpenSSH options, as KEY=VALUE separated by semicolons; allowed: " +
-				strings.Join(allowed, ", ") + ".", Check: func(v string) error {
+			{Name: "options", Names: env.NamesOptions, Doc: "More OpenSSH options, as KEY=VALUE separated by " +
+				"semicolons; allowed: " + strings.Join(allowed, ", ") + ".", Check: func(v string) error {
 				_, err := parseOptions(v)
 				return err
 			}},
@@ -61,6 +61,7 @@ func Infos() []env.Info {
 		},
 		Mounts: []env.MountKind{folder.DirKind(false)},
 		Driver: driver{},
+		Nature: env.Nature{Arg: env.NamesAddress},
 		Probe:  probe,
 		Has:    has,
 		Reach:  reach,

@@ -32,7 +32,8 @@ func Infos() []env.Info {
 		Doc: "A machine of the Vagrant project in PATH (by default this folder); with box=, a scratch machine of its " +
 			"own.",
 		Settings: []env.Setting{
-			{Name: "machine", Doc: "Machine of a project with several.", Check: checkWord},
+			{Name: "machine", Doc: "Machine of a project with several.", Check: checkWord,
+				Names: env.NamesInstance},
 			{Name: "provider", Default: "Vagrant's choice",
 				Doc: "Provider: " + strings.Join(providers, ", ") + " or another plugin's.", Check: checkWord},
 			{Name: "up", Default: "no", Doc: "yes brings the project's machine up if it is not; afterwards it is " +

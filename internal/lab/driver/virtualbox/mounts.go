@@ -30,7 +30,7 @@ func mountKinds() []env.MountKind {
 			Settings: []env.Setting{options},
 		},
 		{
-			Name: kindDisk, Doc: "Another virtual disk with an ext4 of its own.",
+			Name: kindDisk, Disk: true, Doc: "Another virtual disk with an ext4 of its own.",
 			Settings: append([]env.Setting{
 				{Name: "size", Default: defaultDisk, Doc: "The disk's size.", Check: limits.CheckDisk}, options},
 				driveSettings()...),
