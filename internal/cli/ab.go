@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	drivers "tare/internal/lab/driver/all"
 	"tare/internal/lab/env"
 	"tare/internal/measure/workload"
 	"tare/internal/plan"
@@ -251,14 +253,13 @@ func (a *abFlags) place() (env.Spec, error) {
 	if err != nil {
 		return s, usageError{fmt.Errorf("-e: %w", err)}
 	}
-	engine := s.Driver == "docker" || s.Driver == "podman"
 	switch {
 	case len(a.images) == 0:
 	case a.git:
 		return s, usagef("--git and --image exclude each other")
-	case a.environment == "host":
-		s = env.Spec{Driver: "docker"}
-	case !engine || s.Arg != "":
+	case a.environment == env.Host:
+		s = env.Spec{Driver: firstEngine()}
+	case !takesImage(s.Driver) || s.Arg != "":
 		return s, usagef("--image needs containers: leave -e out, or give -e docker or -e podman with settings and " +
 			"without an image")
 	}
@@ -266,6 +267,18 @@ func (a *abFlags) place() (env.Spec, error) {
 		return s, usagef("--build needs --git")
 	}
 	return s, nil
+}
+
+// onHost tells whether commands run on this machine itself.
+func onHost(s env.Spec) bool { return drivers.Known().Nature(s.Driver).Host }
+
+// takesImage tells whether a driver makes containers from images.
+func takesImage(driver string) bool { return drivers.Known().Nature(driver).Arg == env.NamesImage }
+
+// firstEngine is the driver that makes containers where the user names none.
+func firstEngine() string {
+	names := drivers.Known().Names()
+	return names[slices.IndexFunc(names, takesImage)]
 }
 
 // split tells the revisions from the commands. Where one command is meant, it may stand behind -- as words.

@@ -80,7 +80,7 @@ func (cmd *abCommand) checkOut(ctx context.Context, revisions []string, all []va
 			return release, err
 		}
 		for n := i; n < len(all); n += len(revisions) { // the revision varies fastest
-			if p := all[n].params; all[n].spec.Driver == "local" {
+			if p := all[n].params; onHost(all[n].spec) {
 				p["dir"] = filepath.Join(work, cmd.flags.dir)
 			} else {
 				p["tree"], p["dir"] = path, filepath.ToSlash(filepath.Join(repo.Prefix, cmd.flags.dir))

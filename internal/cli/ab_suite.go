@@ -72,7 +72,7 @@ func (cmd *abCommand) cases(ctx context.Context, all []variant) ([]string, error
 		fmt.Fprintln(cmd.err, "note       the cases are known after one run of each variant, so they are not counted "+
 			"here")
 		return nil, nil
-	case all[0].spec.Driver != "local":
+	case !onHost(all[0].spec):
 		return nil, usagef("--figures: to know its cases, the suite is run once on this machine, and here it runs " +
 			"elsewhere; give a file with the output of one run: --figures go:output.txt")
 	default:

@@ -132,12 +132,12 @@ func (a *abFlags) common(place env.Spec) (variant, error) {
 		p["check"] = "output"
 	}
 	var err error
-	if p["dir"] = a.dir; place.Driver == "local" && !a.git {
+	if p["dir"] = a.dir; onHost(place) && !a.git {
 		if p["dir"], err = filepath.Abs(a.dir); err != nil {
 			return variant{}, err
 		}
 	}
-	if p["input"] = a.input; place.Driver == "local" && a.input != "" {
+	if p["input"] = a.input; onHost(place) && a.input != "" {
 		if p["input"], err = filepath.Abs(a.input); err != nil {
 			return variant{}, err
 		}

@@ -13,9 +13,8 @@ import (
 
 // Names of the environments that tare finds by itself.
 const (
-	hereHost = "host"
-	hereBox  = "box"
-	hereVM   = "vm"
+	hereHost = env.Host
+	hereVM   = "vm" // as the driver of micro-VMs says
 	// hereUnsafe is the micro-VM with the one setting that makes its disk forget what it promised: the default run
 	// shows what that setting is worth, and that a guest can be faster than its host by not waiting for the disk.
 	hereUnsafe = "vm-unsafe"
@@ -29,13 +28,12 @@ func (cat *catalog) here(ctx context.Context) []string {
 		if !status[i].OK {
 			continue
 		}
-		switch d.Name {
-		case "namespace":
-			specs = append(specs, hereBox+"=namespace")
-		case "docker":
-			specs = append(specs, "docker")
-		case "qemu":
-			specs = append(specs, hereVM+"=qemu")
+		switch d.Here {
+		case "":
+		case d.Name:
+			specs = append(specs, d.Name)
+		default:
+			specs = append(specs, d.Here+"="+d.Name)
 		}
 	}
 	return specs
@@ -110,10 +108,7 @@ func defaultPlan(specs []string, given bool) (name string, src []byte) {
 		for _, s := range specs {
 			name, spec, ok := strings.Cut(s, "=")
 			if !ok {
-				spec = map[string]string{hereHost: "local"}[name]
-				if spec == "" {
-					spec = name
-				}
+				spec = env.DriverNamed(name)
 			}
 			names = append(names, name)
 			fmt.Fprintf(&b, "  %s: %s\n", name, spec)

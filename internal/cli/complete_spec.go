@@ -50,10 +50,7 @@ func (cp *completer) completeEnvironment(c *cobra.Command, args []string,
 	if body, query, ok := strings.Cut(typed, "?"); ok {
 		driver := body[nameEnd(body):]
 		driver, _, _ = strings.Cut(driver, ":")
-		if driver == "host" {
-			driver = "local"
-		}
-		info, ok := cp.drivers.Lookup(driver)
+		info, ok := cp.drivers.Lookup(env.DriverNamed(driver))
 		if !ok {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -65,7 +62,7 @@ func (cp *completer) completeEnvironment(c *cobra.Command, args []string,
 		for _, e := range cp.planned(c, args).Targets {
 			out = append(out, e.Name)
 		}
-		out = append(out, described("host", "this machine"))
+		out = append(out, described(env.Host, "this machine"))
 	}
 	for _, d := range cp.drivers.All() {
 		word := name + d.Name

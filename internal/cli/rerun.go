@@ -235,9 +235,11 @@ func (cat *catalog) cannot(p *plan.Plan, e *plan.Target, here []env.Status, gone
 			return err.Error()
 		}
 		// Another machine, or a redacted bundle, has no such directory.
-		if info, err := os.Stat(e.Spec.Arg); of.Spec.Driver == "local" && e.Spec.Driver == "dir" &&
-			(err != nil || !info.IsDir()) {
-			return "there is no directory " + e.Spec.Arg
+		in, _ := cat.drivers.Lookup(of.Spec.Driver)
+		if k, _ := in.MountKind(e.Spec.Driver); k.ArgHere {
+			if info, err := os.Stat(e.Spec.Arg); err != nil || !info.IsDir() {
+				return "there is no directory " + e.Spec.Arg
+			}
 		}
 		return ""
 	}

@@ -183,7 +183,7 @@ namespace?net=host that is this machine's.
 // bare says what to write for a name without a driver, unless it is nearly that of one.
 func (cmd *stackCommand) bare(s env.Spec) error {
 	_, known := cmd.drivers.Lookup(s.Driver)
-	if known || s.Name != s.Driver || suggest.Nearest(s.Driver, append(cmd.drivers.Names(), "host")) != "" {
+	if known || s.Name != s.Driver || suggest.Nearest(s.Driver, append(cmd.drivers.Names(), env.Host)) != "" {
 		return nil
 	}
 	return fmt.Errorf("environment %s: there is no driver %q; a new environment needs one after its name, such as "+

@@ -140,8 +140,8 @@ func joined(steps []int) string {
 // the driver's.
 func specArgument(s env.Spec) string {
 	text := s.String()
-	if s.Name == "host" && s.Driver == "local" {
-		text = "host" + strings.TrimPrefix(text, "local")
+	if s.Name == env.Host && s.Driver == env.DriverNamed(env.Host) {
+		text = env.Host + strings.TrimPrefix(text, s.Driver)
 	}
 	if short, err := env.ParseSpec(text); err == nil && short.Name == s.Name {
 		return text

@@ -125,10 +125,7 @@ func (r *reader) environmentMap(w *written, n *node) {
 		switch key {
 		case "driver":
 			driverGiven = true
-			if text == "host" {
-				text = "local"
-			}
-			w.spec.Driver, w.at = text, e.value.at
+			w.spec.Driver, w.at = env.DriverNamed(text), e.value.at
 		case "arg":
 			w.spec.Arg, w.argGiven = text, true
 		case "from":

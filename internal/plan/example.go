@@ -35,8 +35,8 @@ mode: quick          # quick: trials of 0.3 s, up to 30 blocks; full: trials of 
 	specs := exampleSpecs(t, available)
 	baseline := specs[0].Name
 	for _, s := range specs {
-		if s.Name == "host" {
-			baseline = "host"
+		if s.Name == env.Host {
+			baseline = env.Host
 		}
 	}
 	fmt.Fprintf(&b, "baseline: %s\nenvironments:\n", yamlText(baseline))
@@ -69,7 +69,7 @@ func exampleSpecs(t Tables, available []string) []env.Spec {
 		}
 	}
 	if len(specs) == 0 {
-		specs = append(specs, env.Spec{Name: "host", Driver: "local"})
+		specs = append(specs, env.HostSpec())
 	}
 	return specs
 }

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"time"
 
+	drivers "tare/internal/lab/driver/all"
 	"tare/internal/lab/env"
 	"tare/internal/lab/leftover"
 	"tare/internal/measure/workload"
@@ -103,6 +104,9 @@ func (t *Target) Opens() bool { return t.Of == "" && t.Like == "" }
 
 // IsMount tells whether the target is a mount in an environment, and no environment.
 func (t *Target) IsMount() bool { return t.Of != "" }
+
+// IsHost tells whether the target is the controller's machine itself, and no mount in it.
+func (t *Target) IsHost() bool { return !t.IsMount() && drivers.Known().Nature(t.Spec.Driver).Host }
 
 // Place is the name of the environment that the target is or is in.
 func (t *Target) Place() string { return cmp.Or(t.Of, t.Like, t.Name) }

@@ -86,7 +86,7 @@ func (d *draft) resolve(t *Tables, p *problems) {
 
 // here takes the environments of this machine when the plan names none.
 func (d *draft) here(t *Tables, p *problems) {
-	texts := []string{"host"}
+	texts := []string{env.Host}
 	if t.Here != nil {
 		texts = t.Here()
 	}
@@ -172,8 +172,8 @@ func (d *draft) chooseBaseline(p *problems) {
 	}
 	if d.Baseline == "" {
 		d.Baseline, d.assumed = names[0], true
-		if contains(names, "host") {
-			d.Baseline = "host"
+		if contains(names, env.Host) {
+			d.Baseline = env.Host
 		}
 	}
 	if !contains(names, d.Baseline) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	drivers "tare/internal/lab/driver/all"
 	"tare/internal/lab/env"
 	"tare/internal/record"
 )
@@ -128,7 +129,7 @@ func (m *mask) spareGiven(all []record.Environment) {
 	ours := map[string]bool{}
 	for i := range all {
 		s, err := env.ParseSpec("x=" + all[i].Spec)
-		ours[all[i].Name] = err == nil && all[i].Mount == nil && (s.Driver == "namespace" || s.Driver == "qemu")
+		ours[all[i].Name] = err == nil && all[i].Mount == nil && drivers.Known().Nature(s.Driver).HostName
 	}
 	given, others := map[string]bool{}, map[string]bool{}
 	for i := range all {

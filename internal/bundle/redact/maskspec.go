@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	drivers "tare/internal/lab/driver/all"
 	"tare/internal/lab/env"
 	"tare/internal/measure/workload"
 	"tare/internal/plan"
@@ -85,29 +86,40 @@ func (m *mask) learnSpec(s *env.Spec) {
 		v := s.Settings[k]
 		m.path(v)
 		m.learn(v)
-		switch k {
-		case "user":
-			name, _, _ := strings.Cut(v, ":")
-			m.user(name)
-		case "context", "namespace", "container", "network", "machine":
-			m.instance(v)
-		case "host":
-			m.learnAddress(v)
-		case "argv":
-			m.learnArgv(v)
-		case "options":
-			m.learnOptions(v)
+		names := drivers.Known().SettingOf(s.Driver, k).Names
+		if names == env.NamesNothing {
+			names = namesByKey[k]
 		}
+		m.learnNamed(names, v)
 	}
-	switch s.Driver {
-	case "ssh":
-		m.learnAddress(s.Arg)
-	case "docker", "podman":
-		m.learnImage(s.Arg)
-	case "command":
-		m.learnArgv(s.Arg)
-	case "kubectl", "lima", "wsl", "multipass", "incus":
-		m.instance(s.Arg)
+	m.learnNamed(drivers.Known().Nature(s.Driver).Arg, s.Arg)
+}
+
+// namesByKey is what settings name where no row says so: those of drivers that are not known here, and, to be on the
+// safe side, those whose row is silent.
+var namesByKey = map[string]env.Names{
+	"user": env.NamesUser, "host": env.NamesAddress, "argv": env.NamesArgv, "options": env.NamesOptions,
+	"context": env.NamesInstance, "namespace": env.NamesInstance, "container": env.NamesInstance,
+	"network": env.NamesInstance, "machine": env.NamesInstance,
+}
+
+// learnNamed takes an argument or a setting's value by what it names.
+func (m *mask) learnNamed(names env.Names, v string) {
+	switch names {
+	case env.NamesUser:
+		name, _, _ := strings.Cut(v, ":")
+		m.user(name)
+	case env.NamesInstance:
+		m.instance(v)
+	case env.NamesAddress:
+		m.learnAddress(v)
+	case env.NamesImage:
+		m.learnImage(v)
+	case env.NamesArgv:
+		m.learnArgv(v)
+	case env.NamesOptions:
+		m.learnOptions(v)
+	case env.NamesNothing:
 	}
 }
 

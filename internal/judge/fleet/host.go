@@ -212,7 +212,7 @@ func hostFacts(s *rundiff.Side) *record.Facts {
 
 func isHost(p *plan.Plan, t *verdict.Target) bool {
 	e, ok := p.Target(t.Name)
-	return ok && !e.IsMount() && e.Spec.Driver == "local"
+	return ok && e.IsHost()
 }
 
 // likeness tells machines apart by what a report has of them, for bundles that no fleet made. The name counts in small

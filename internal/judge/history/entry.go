@@ -16,7 +16,7 @@ import (
 func HostFacts(r *verdict.Result, p *plan.Plan) *record.Facts {
 	for i := range r.Targets {
 		t := &r.Targets[i]
-		if e, ok := p.Target(t.Name); ok && !e.IsMount() && e.Spec.Driver == "local" && t.Inside.OS != "" {
+		if e, ok := p.Target(t.Name); ok && e.IsHost() && t.Inside.OS != "" {
 			return &t.Inside
 		}
 	}

@@ -117,7 +117,7 @@ func (l *list) targets(from, to *Side) {
 
 func isHost(s *Side, name string) bool {
 	e, ok := s.Plan.Target(name)
-	return ok && e.Spec.Driver == "local" && !e.IsMount()
+	return ok && e.IsHost()
 }
 
 func (l *list) mount(target string, a, b *record.Mount) {

@@ -14,7 +14,7 @@ import (
 func host(s *Side) (*record.Facts, bool) {
 	for i := range s.Plan.Targets {
 		e := &s.Plan.Targets[i]
-		if e.Spec.Driver != "local" || e.IsMount() {
+		if !e.IsHost() {
 			continue
 		}
 		for j := range s.Result.Targets {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	drivers "tare/internal/lab/driver/all"
+	"tare/internal/lab/env"
 	"tare/internal/record"
 	"tare/internal/stats"
 	"tare/internal/unit"
@@ -119,11 +121,8 @@ func (c clock) doubtful() float64 {
 	return far
 }
 
-// The drivers whose environments are always, or may be, of the controller's kernel.
-var (
-	onThisKernel  = map[string]bool{"local": true, "namespace": true}
-	maybeOnKernel = map[string]bool{"docker": true, "podman": true}
-)
+// nature is what the driver that made an environment says of all of its environments.
+func nature(re *record.Environment) env.Nature { return drivers.Known().Nature(driver(re)) }
 
 // driver is the first part of the spec that makes an environment.
 func driver(re *record.Environment) string {

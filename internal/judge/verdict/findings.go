@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	drivers "tare/internal/lab/driver/all"
 	"tare/internal/plan"
 	"tare/internal/record"
 	"tare/internal/unit"
@@ -171,32 +172,31 @@ func addWorkload(f *Finding, label string) {
 
 func emulatedFindings(_ *finder, r *Result) []Finding {
 	var f Finding
-	var interpreted, others bool
+	var others bool
+	var remedies []string
 	for i := range r.Targets {
 		t := &r.Targets[i]
 		if !t.Emulated || t.Like != "" {
 			continue
 		}
 		f.Targets = append(f.Targets, t.Name)
-		if strings.HasPrefix(t.Outside.Hypervisor, "virtualbox") {
-			interpreted = true
-		} else {
+		by, _, _ := strings.Cut(t.Outside.Hypervisor, " ")
+		switch help := drivers.Known().Nature(by).Speedup; {
+		case help == "":
 			others = true
+		case !slices.Contains(remedies, help):
+			remedies = append(remedies, help)
 		}
 	}
 	if len(f.Targets) == 0 {
 		return nil
 	}
-	var remedies []string
-	if others {
-		remedies = append(remedies, "use accel=kvm (hvf on macOS, whpx on Windows) if the host offers it")
-	}
-	if interpreted {
-		remedies = append(remedies, "load VirtualBox's kernel driver (modprobe vboxdrv, or /sbin/vboxconfig builds it)")
-	}
 	ask := "whether it does"
-	if interpreted {
+	if len(remedies) > 0 {
 		ask = "what is there"
+	}
+	if others {
+		remedies = slices.Insert(remedies, 0, "use accel=kvm (hvf on macOS, whpx on Windows) if the host offers it")
 	}
 	f.Remedy = strings.Join(remedies, ", and ") + "; `tare doctor` says " + ask
 	for i := range r.Cells {

@@ -4,7 +4,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
+	drivers "tare/internal/lab/driver/all"
+	"tare/internal/lab/env"
+	"tare/internal/lab/mount"
 	"tare/internal/measure/workload"
 	"tare/internal/record"
 	"tare/internal/sys/shell"
@@ -93,9 +97,20 @@ func explain(rows []setting, t, base, own *Target, different map[string][]string
 }
 
 // Swept returns the drivers and the kinds of mounts some of whose settings tare sweep tries by itself.
-func Swept() []string {
-	return []string{"qemu", "docker", "podman", "libvirt", "virtualbox", "9p", "virtiofs", "nfs", "smb"}
-}
+var Swept = sync.OnceValue(func() (names []string) {
+	tried := func(s env.Setting) bool { return len(s.Try) > 0 }
+	for _, d := range drivers.Known().All() {
+		if slices.ContainsFunc(d.Settings, tried) {
+			names = append(names, d.Name)
+		}
+	}
+	for _, k := range mount.Kinds() {
+		if slices.ContainsFunc(k.Settings, tried) {
+			names = append(names, k.Name)
+		}
+	}
+	return names
+})
 
 // whichOne says how to find out which setting it is: by the sweep that would tell, where there is one.
 func whichOne(e *finder, r *Result, t *Target, workloads []string) string {

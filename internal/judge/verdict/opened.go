@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"tare/internal/lab/env"
 	"tare/internal/plan"
 	"tare/internal/record"
 )
@@ -78,16 +79,16 @@ func (op *opened) sharesKernel(target string) bool {
 	switch {
 	case re == nil:
 		return false
-	case onThisKernel[driver(re)]:
+	case nature(re).Kernel == env.KernelHost:
 		return true
-	case !maybeOnKernel[driver(re)] || re.Inside.Kernel == "":
+	case nature(re).Kernel != env.KernelMaybe || re.Inside.Kernel == "":
 		return false
 	case re.Outside.Extra[record.SharedKernel] == "yes":
 		return true
 	}
 	const vm = "hypervisor.vm"
 	return slices.ContainsFunc(op.environments, func(o record.Environment) bool {
-		return onThisKernel[driver(&o)] && o.Inside.Kernel == re.Inside.Kernel &&
+		return nature(&o).Kernel == env.KernelHost && o.Inside.Kernel == re.Inside.Kernel &&
 			o.Inside.Extra[vm] == re.Inside.Extra[vm]
 	})
 }

@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	drivers "tare/internal/lab/driver/all"
+	"tare/internal/record"
 )
 
 // setting is one row of the table of settings that can explain a ratio: where its value stands among the facts, and
@@ -170,6 +173,9 @@ func inside(name string) func(*Target) string {
 	return func(t *Target) string { return t.Inside.Extra[name] }
 }
 
+// onDisk tells whether a mount is a virtual disk.
+func onDisk(m *record.Mount) bool { return drivers.Known().KindOf(m.Kind).Disk }
+
 // diskFact reads what was found out about the disk that file workloads run on. A share's files are on a disk of the
 // host.
 func diskFact(name string) func(*Target) string {
@@ -177,7 +183,7 @@ func diskFact(name string) func(*Target) string {
 		switch {
 		case t.Mount == nil:
 			return t.Outside.Extra[name]
-		case t.Mount.Kind == "disk":
+		case onDisk(t.Mount):
 			return t.Mount.Facts[name]
 		}
 		return ""
@@ -190,7 +196,7 @@ func diskSetting(name string) func(*Target) string {
 		switch {
 		case t.Mount == nil:
 			return t.Outside.Settings[name]
-		case t.Mount.Kind == "disk":
+		case onDisk(t.Mount):
 			return t.Mount.Settings[name]
 		}
 		return ""

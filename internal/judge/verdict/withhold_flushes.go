@@ -131,7 +131,7 @@ func (op *opened) countsFlushes(target string) bool {
 		switch {
 		case kind == "tmpfs" || kind == "ramfs" || re.Durability != nil && knownClass(re.Durability) == "memory":
 			return true
-		case re.IsMount() && re.Mount != nil && re.Mount.Kind != "disk":
+		case re.IsMount() && re.Mount != nil && !onDisk(re.Mount):
 			return false
 		case cache != "":
 			return cache == "write back"

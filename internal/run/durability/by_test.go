@@ -11,6 +11,9 @@ import (
 	"tare/internal/sys/nbd"
 )
 
+// vbox is the driver of VirtualBox.
+const vbox = "virtualbox"
+
 func TestCheckSaysWhatCanBeCut(t *testing.T) {
 	vm := qemu.Infos()[0]
 	mine := env.Spec{Driver: vbox, Arg: "mine", Settings: map[string]string{"engine": "interpreter"}}

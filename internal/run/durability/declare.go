@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	drivers "tare/internal/lab/driver/all"
+	"tare/internal/lab/env"
 	"tare/internal/record"
 )
 
@@ -15,12 +17,12 @@ var memoryFS = []string{"tmpfs", "ramfs"}
 // diskFS are file systems whose flush goes to the disk beneath them, unless an option says otherwise.
 var diskFS = []string{"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "apfs", "hfs", "ufs", "NTFS"}
 
-// localDrivers are drivers whose files are on a disk of the controller's machine with nothing in between.
-var localDrivers = []string{"local", "namespace", "command"}
+// filesOf tells what the files of a driver's environments are on.
+func filesOf(driver string) env.Files { return drivers.Known().Nature(driver).Files }
 
 // microVM tells whether a driver's machines run in QEMU with a disk that tare has made, and whose cache mode it has
 // set.
-func microVM(driver string) bool { return driver == "qemu" || driver == "libvirt" }
+func microVM(driver string) bool { return filesOf(driver) == env.FilesQEMU }
 
 // Declared is what an environment's facts say of a flush in it: the configuration audit, which costs nothing. driver is
 // the name of its driver. The verdict is always UNTESTED, because a declaration is no test; the class is "unknown"
@@ -41,8 +43,8 @@ func Declared(driver string, e *record.Environment) record.Durability {
 		d.Class, d.Text = ClassIgnores, found[i].Text
 		return d
 	}
-	if slices.Contains(diskFS, kind) && (slices.Contains(localDrivers, driver) || cache(driver, e) != "" ||
-		driver == vbox && Image(e) != "") {
+	if slices.Contains(diskFS, kind) && (filesOf(driver) == env.FilesHost || cache(driver, e) != "" ||
+		filesOf(driver) == env.FilesVirtualBox && Image(e) != "") {
 		d.Class, d.Text = ClassFlushes, "no setting was found that ignores flushes"
 	}
 	return d
@@ -51,7 +53,7 @@ func Declared(driver string, e *record.Environment) record.Durability {
 // audit reads every configuration that the facts have.
 func audit(driver string, e *record.Environment, kind, options string) []Finding {
 	found := MountOptions(kind, options)
-	if driver == vbox {
+	if filesOf(driver) == env.FilesVirtualBox {
 		return append(found, virtualBoxDisk(e)...)
 	}
 	mode := cache(driver, e)
@@ -123,18 +125,18 @@ func drives(argv []string) (all []qemuDrive) {
 const scratch = "scratch"
 
 // Image is the file on this machine that holds the disk which files of the target are on; empty where they are on none
-// that tare knows. The copy that rsync makes is on its machine's own disk.
+// that tare knows. A copy that a program keeps up to date is on its machine's own disk.
 func Image(e *record.Environment) string {
 	if image := imageFact(e); image != "" {
 		return image
 	}
-	if m := e.Mount; m != nil && m.Kind == "disk" {
-		if n := len(m.Command); n > 0 {
-			return m.Command[n-1] // the program that made the file system was given it
+	if m := e.Mount; m != nil {
+		switch k := drivers.Known().KindOf(m.Kind); {
+		case k.Disk && len(m.Command) > 0:
+			return m.Command[len(m.Command)-1] // the program that made the file system was given it
+		case !k.Sync:
+			return ""
 		}
-		return ""
-	} else if m != nil && m.Kind != "rsync" {
-		return ""
 	}
 	for _, d := range drives(e.Outside.Command) {
 		if d.name == scratch {
@@ -149,7 +151,7 @@ func imageFact(e *record.Environment) string {
 	switch m := e.Mount; {
 	case m == nil:
 		return e.Outside.Extra["disk.image"]
-	case m.Kind == "disk":
+	case drivers.Known().KindOf(m.Kind).Disk:
 		return m.Facts["disk.image"]
 	}
 	return ""
@@ -166,14 +168,16 @@ func fileSystem(e *record.Environment) (kind, options string) {
 
 // cache is the cache mode of the virtual disk that files are on; "" when they are on none that tare made.
 func cache(driver string, e *record.Environment) string {
-	switch {
-	case !microVM(driver):
+	if !microVM(driver) {
 		return ""
-	case e.Mount == nil:
+	}
+	if e.Mount == nil {
 		return e.Outside.Settings["cache"]
-	case e.Mount.Kind == "disk":
+	}
+	switch k := drivers.Known().KindOf(e.Mount.Kind); {
+	case k.Disk:
 		return e.Mount.Settings["cache"]
-	case e.Mount.Kind == "rsync":
+	case k.Sync:
 		return e.Outside.Settings["cache"]
 	}
 	return ""

@@ -14,9 +14,6 @@ import (
 	"tare/internal/record"
 )
 
-// vbox is the driver of VirtualBox.
-const vbox = "virtualbox"
-
 // virtualBoxDisk judges the disk of a machine that tare made: what a flush is worth depends on its controller.
 func virtualBoxDisk(e *record.Environment) []Finding {
 	settings := e.Outside.Settings

@@ -2,9 +2,9 @@ package schedule
 
 import (
 	"context"
-	"slices"
 
 	"tare/internal/lab/deploy"
+	drivers "tare/internal/lab/driver/all"
 	"tare/internal/plan"
 	"tare/internal/record"
 	"tare/internal/run/durability"
@@ -50,15 +50,18 @@ func (d *Drivers) flush(ctx context.Context, s *deploy.Conn, e *plan.Target, r *
 // known.
 func (d *Drivers) subject(s *deploy.Conn, e *plan.Target, r *record.Environment,
 	root string) (subject durability.Subject, inMemory string, ok bool) {
-	if !slices.Contains([]string{"qemu", "libvirt", "virtualbox"}, e.Spec.Driver) {
+	if !drivers.Known().Nature(e.Spec.Driver).Files.OnVirtualDisk() {
 		return subject, "", false
 	}
 	subject = durability.Subject{Worker: s, Root: root, Image: durability.Image(r)}
 	at := subject.Image
 	settings := r.Outside.Settings
-	if m := r.Mount; m != nil && m.Kind != "rsync" {
-		settings = m.Settings
-		if m.Kind != "disk" {
+	if m := r.Mount; m != nil {
+		k := drivers.Known().KindOf(m.Kind)
+		if !k.Sync {
+			settings = m.Settings
+		}
+		if !k.Sync && !k.Disk {
 			subject.Image, subject.Folder = "", m.HostDir
 			at = m.HostDir
 		}

@@ -11,6 +11,7 @@ import (
 	"tare/internal/bundle"
 	"tare/internal/judge/history"
 	"tare/internal/judge/verdict"
+	"tare/internal/lab/env"
 	"tare/internal/plan"
 	"tare/internal/record"
 	"tare/internal/show/report"
@@ -47,8 +48,8 @@ func driverOf(t *plan.Target) string {
 	switch {
 	case t.IsMount():
 		name += " mount"
-	case name == "local":
-		name = "host"
+	case t.IsHost():
+		name = env.Host
 	}
 	if t.Beside != "" {
 		name += " beside a neighbour"
