@@ -93,7 +93,7 @@ thirty blocks; then the report says how many would be enough and how long they t
 		},
 	}
 	fl := c.Flags()
-	fl.StringVarP(&a.environment, "env", "e", "host",
+	fl.StringVarP(&a.environment, "env", "e", env.Host,
 		"where the commands run: NAME[=DRIVER[:ARG][?key=value&...]]; each variant has one of its own")
 	fl.StringArrayVarP(&a.names, "command-name", "n", nil, "name of a variant, or of a command (repeatable)")
 	fl.StringVarP(&a.shell, "shell", "S", "none",

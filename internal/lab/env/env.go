@@ -95,8 +95,8 @@ type Info struct {
 	Settings []Setting
 	// Nature is what is true of all its environments.
 	Nature Nature
-	// Here is what a run without -e calls its environment without settings, which it takes where the driver works; "" if
-	// it takes none.
+	// Here is what a run without -e calls its environment without settings, which it takes where the driver works; ""
+	// if it takes none.
 	Here string
 	// Mounts lists the kinds of mounts that this driver's environments can have.
 	Mounts []MountKind
