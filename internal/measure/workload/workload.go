@@ -18,9 +18,10 @@ import (
 // Kind is a row of the workload table.
 type Kind struct {
 	Name string // "fs.randread"
-	// Family is "cpu", "memory", "kernel", "file system", "network", "web", "database", "launch" or "command":
-	// summaries are made per family.
-	Family  string
+	// Family is one of the families of this package: summaries are made per family.
+	Family string
+	// Is says what the work is, for all that treats some kinds in another way than others.
+	Is      Traits
 	Doc     string // one paragraph: what is done, what one operation is, which tool defines it
 	Params  []Param
 	Metrics []unit.Metric // exactly one is Primary

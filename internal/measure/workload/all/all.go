@@ -2,6 +2,8 @@
 package all
 
 import (
+	"sync"
+
 	"tare/internal/measure/workload"
 	"tare/internal/measure/workload/command"
 	"tare/internal/measure/workload/cpu"
@@ -46,4 +48,22 @@ func Lookup(name string) (*workload.Kind, bool) {
 		}
 	}
 	return nil, false
+}
+
+// named has the kinds by name.
+var named = sync.OnceValue(func() map[string]*workload.Kind {
+	all, by := Kinds(), map[string]*workload.Kind{}
+	for i := range all {
+		by[all[i].Name] = &all[i]
+	}
+	return by
+})
+
+// Named returns the kind of that name to be asked what its work is; never nil. Of a name that this tare does not have,
+// such as one in a bundle of another release, it is what workload.Former knows. The kind must not be changed.
+func Named(name string) *workload.Kind {
+	if k := named()[name]; k != nil {
+		return k
+	}
+	return workload.Former(name)
 }

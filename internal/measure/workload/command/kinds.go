@@ -23,7 +23,8 @@ const maxRuns = 100_000
 // Kinds lists the kinds of this package.
 func Kinds() []workload.Kind {
 	return []workload.Kind{{
-		Name: "command", Family: "command", WorkUnit: "run", MaxWork: maxRuns,
+		Name: "command", Family: workload.FamilyCommand, WorkUnit: "run", MaxWork: maxRuns,
+		Is:    workload.Traits{Command: true, Parallel: true, Awaited: workload.AwaitedRun},
 		Needs: workload.Needs{FS: true, CPUBound: true},
 		Doc: workload.Doc("Runs your own command line, as hyperfine does. One unit of work is one run. With a shell, " +
 			"the shell's shortest start time is measured just before, recorded, and subtracted from the mean; the " +

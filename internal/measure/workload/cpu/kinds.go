@@ -14,7 +14,7 @@ import (
 func Kinds() []workload.Kind {
 	return []workload.Kind{{
 		Name:   "cpu.prime",
-		Family: "cpu",
+		Family: workload.FamilyCPU,
 		Doc: workload.Doc("Finds the primes below max by trial division with 64-bit unsigned integers, as `sysbench " +
 			"cpu` 1.0 does. One event is one search of all numbers from 3 to max-1; the primes found are counted and " +
 			"checked. The result depends mostly on the integer divider. sysbench 1.0 reports events_per_second, " +

@@ -21,7 +21,8 @@ import (
 func buildKind() workload.Kind {
 	run := commandKind()
 	return workload.Kind{
-		Name: "dev.build", Family: "command", WorkUnit: "build", MaxWork: 1, Needs: run.Needs,
+		Name: "dev.build", Family: workload.FamilyCommand, WorkUnit: "build", MaxWork: 1, Needs: run.Needs,
+		Is: workload.Traits{ManyFiles: true, Build: true, Parallel: true},
 		Doc: workload.Doc("Builds a generated C project with the environment's own make and compiler, which must be " +
 			"installed. One unit is one build from a clean tree; it is cleaned before the clock starts. The program " +
 			"is run afterwards and must print a number that is known in advance. The compiler's version is recorded: " +

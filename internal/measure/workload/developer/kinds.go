@@ -7,8 +7,6 @@ import (
 	"tare/internal/unit"
 )
 
-const family = "file system"
-
 // needs of all kinds but dev.build: most of a cached operation is the kernel's work.
 var needs = workload.Needs{FS: true, CPUBound: true}
 
@@ -62,7 +60,8 @@ func results(workload.Params) workload.Lasting { return workload.Lasting{Flush: 
 
 func walkKind() workload.Kind {
 	return workload.Kind{
-		Name: "dev.walk", Family: family, WorkUnit: "module", Needs: needs,
+		Name: "dev.walk", Family: workload.FamilyFiles, WorkUnit: "module", Needs: needs,
+		Is: workload.Traits{Files: true},
 		Doc: workload.Doc("Walks a source tree as find does: each directory is opened and listed to its end, then " +
 			"its subdirectories. An entry is looked up only if the listing does not report its type; the number of " +
 			"such lookups is recorded. One unit is one module of 64 files in 7 directories; the modules are walked " +
@@ -80,7 +79,8 @@ func walkKind() workload.Kind {
 
 func statusKind() workload.Kind {
 	return workload.Kind{
-		Name: "dev.status", Family: family, WorkUnit: "path", Needs: needs,
+		Name: "dev.status", Family: workload.FamilyFiles, WorkUnit: "path", Needs: needs,
+		Is: workload.Traits{Files: true},
 		Doc: workload.Doc("Checks every file of a source tree as git status does: it calls lstat on each path of a " +
 			"sorted index, from the top of the tree, and compares size, modification time and inode. One unit is one " +
 			"path; after the last path it begins again."),
@@ -97,7 +97,8 @@ func statusKind() workload.Kind {
 func probeKind() workload.Kind {
 	packages := func(p workload.Params) int64 { return p.Int("packages") }
 	return workload.Kind{
-		Name: "dev.probe", Family: family, WorkUnit: "resolution", Needs: needs,
+		Name: "dev.probe", Family: workload.FamilyFiles, WorkUnit: "resolution", Needs: needs,
+		Is: workload.Traits{Files: true},
 		Doc: workload.Doc("Resolves modules as Node.js and bundlers do, where most lookups find nothing. One unit " +
 			"resolves and loads one package from the top folder's node_modules and one file beside the importing " +
 			"file. With the defaults this takes 17 lookups, 10 of which find nothing, in the order of Node.js 20. " +
@@ -129,7 +130,8 @@ func probeKind() workload.Kind {
 
 func unpackKind() workload.Kind {
 	return workload.Kind{
-		Name: "dev.unpack", Family: family, WorkUnit: "module", Needs: needs, MaxWorkFor: modules,
+		Name: "dev.unpack", Family: workload.FamilyFiles, WorkUnit: "module", Needs: needs, MaxWorkFor: modules,
+		Is: workload.Traits{Files: true, ManyFiles: true},
 		Doc: workload.Doc("Unpacks a source tree from a generated archive in memory as tar does: make directories; " +
 			"create each file, write it in pieces of up to 10 KiB, set its time and permissions, close it; set the " +
 			"directories' times. One unit is one module of 64 files in 7 directories, with the sizes of Go's own " +
@@ -147,7 +149,8 @@ func unpackKind() workload.Kind {
 
 func removeKind() workload.Kind {
 	return workload.Kind{
-		Name: "dev.remove", Family: family, WorkUnit: "module", Needs: needs, MaxWorkFor: modules,
+		Name: "dev.remove", Family: workload.FamilyFiles, WorkUnit: "module", Needs: needs, MaxWorkFor: modules,
+		Is: workload.Traits{Files: true, ManyFiles: true},
 		Doc: workload.Doc("Removes a source tree as rm -rf does: each directory is listed to its end, its entries " +
 			"are removed, then the directory. One unit is one module of 64 files in 7 directories, unpacked before " +
 			"the clock starts. A trial removes the whole tree at most."),
@@ -162,7 +165,8 @@ func removeKind() workload.Kind {
 
 func editKind() workload.Kind {
 	return workload.Kind{
-		Name: "dev.edit", Family: family, WorkUnit: "edit", Needs: needs,
+		Name: "dev.edit", Family: workload.FamilyFiles, WorkUnit: "edit", Needs: needs,
+		Is: workload.Traits{Files: true},
 		Doc: workload.Doc("Saves one of 64 files, stats it as often as dependants says, and reads it back. One unit " +
 			"is one such edit. If the read returns old content, the trial fails; if a stat returns the old size, it " +
 			"warns."),
@@ -194,7 +198,8 @@ func editKind() workload.Kind {
 
 func journalKind() workload.Kind {
 	return workload.Kind{
-		Name: "dev.journal", Family: family, WorkUnit: "commit", Needs: needs,
+		Name: "dev.journal", Family: workload.FamilyFiles, WorkUnit: "commit", Needs: needs,
+		Is: workload.Traits{Files: true},
 		Doc: workload.Doc("Commits small transactions as an embedded database does. One unit is one commit of one " +
 			"row with an index, with the system calls and locks of SQLite 3.40 at synchronous=FULL, in their order. " +
 			"delete and truncate: the old pages go to a rollback journal (3 file flushes and 1 directory flush; " +
@@ -239,7 +244,8 @@ func journalKind() workload.Kind {
 
 func compileKind() workload.Kind {
 	return workload.Kind{
-		Name: "dev.compile", Family: family, WorkUnit: "translation unit", Needs: needs,
+		Name: "dev.compile", Family: workload.FamilyFiles, WorkUnit: "translation unit", Needs: needs,
+		Is: workload.Traits{Files: true, ManyFiles: true, Build: true},
 		Doc: workload.Doc("Does the file operations of building a C project, in the proportions of a real build (Lua " +
 			"with gcc 12). For each translation unit, 102 headers of 0.2 to 27 KB are found and read after 129 " +
 			"misses on the include path; an object of 16 KB is written in small pieces, archived and linked. It " +

@@ -20,7 +20,7 @@ func Kinds() []workload.Kind {
 			Doc: workload.Doc(doc)}
 	}
 	return []workload.Kind{{
-		Name: "durability.fsync", Family: "file system", WorkUnit: "flush",
+		Name: "durability.fsync", Family: workload.FamilyFiles, WorkUnit: "flush",
 		Doc: workload.Doc("Overwrites 4 KiB of a preallocated file and flushes it to stable storage (fdatasync, if " +
 			"the system has it), again and again. Compare the cost of a flush in an environment with its host: if it " +
 			"costs less in the environment, it does not reach the host's disk."),

@@ -32,7 +32,8 @@ func smallFiles() workload.Kind {
 			Doc: workload.Doc(doc)}
 	}
 	return workload.Kind{
-		Name: "fs.smallfiles", Family: "file system", WorkUnit: "file",
+		Name: "fs.smallfiles", Family: workload.FamilyFiles, WorkUnit: "file",
+		Is: workload.Traits{Files: true, ManyFiles: true},
 		Doc: workload.Doc("Handles many small files in five phases: create and write, stat, open and read, rename " +
 			"within the directory, unlink. Each phase covers all files before the next phase begins. One unit of " +
 			"work is one file through all five phases; if there is more work than files, it is done in rounds of " +

@@ -127,7 +127,7 @@ func recordKind(name, doc string, p profile, bs string, extra []workload.Param) 
 			Doc: workload.Doc("bytes read or written per second, in units of 1,048,576")},
 	}
 	return workload.Kind{
-		Name: name, Family: "file system", Doc: workload.Doc(doc), Params: append(params, extra...),
+		Name: name, Family: workload.FamilyFiles, Is: p.traits(), Doc: workload.Doc(doc), Params: append(params, extra...),
 		WorkUnit: "operation",
 		Needs:    workload.Needs{FS: true, CPUBound: true}, // most of a buffered operation is the kernel's work
 		Metrics:  metrics,
@@ -144,6 +144,15 @@ func recordKind(name, doc string, p profile, bs string, extra []workload.Param) 
 		OnlyReads:  func(params workload.Params) bool { return params["file"] != "" },
 		HostCold:   HostCold,
 	}
+}
+
+// traits are those of a record workload. Figures of one that reads and writes are of neither.
+func (p profile) traits() workload.Traits {
+	is := workload.Traits{Files: true}
+	if !p.mixed {
+		is.Moves = &workload.Moves{Read: !p.write, Random: p.random, Device: true}
+	}
+	return is
 }
 
 // lasts declares what the record workloads make. Without a flush, too, it is so much that it ends on a medium.

@@ -66,7 +66,7 @@ func Kinds() []workload.Kind {
 		return all
 	}
 	return []workload.Kind{{
-		Name: Kind, Family: "launch", WorkUnit: "launch", MaxWork: 1, Unseeded: true, Controller: true,
+		Name: Kind, Family: workload.FamilyLaunch, WorkUnit: "launch", MaxWork: 1, Unseeded: true, Controller: true,
 		Doc: workload.Doc("Makes another environment like the target, uses it once, and removes it: what it costs to " +
 			"have one. The target itself stays open meanwhile. Images, kernels and states that the driver keeps are " +
 			"there from the warm-up on. Settings count, mounts do not: they are measured in the target. The " +

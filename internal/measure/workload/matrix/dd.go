@@ -18,7 +18,8 @@ import (
 
 func ddKind() workload.Kind {
 	return workload.Kind{
-		Name: "fs.dd", Family: "file system", WorkUnit: "round",
+		Name: "fs.dd", Family: workload.FamilyFiles, WorkUnit: "round",
+		Is: workload.Traits{Files: true, Columns: map[string]workload.Moves{"write": {}, "read": {Read: true}}},
 		Doc: workload.Doc("Writes a file and reads it back as two calls of dd do: dd if=/dev/zero of=F bs=BS " +
 			"count=SIZE/BS, a flush, a pause, dd if=F of=/dev/null bs=BS. The write reads each block from /dev/zero " +
 			"and writes it to the file; the read reads each block and writes it to /dev/null. Files are opened with " +

@@ -2,6 +2,7 @@ package matrix
 
 import (
 	"fmt"
+	"slices"
 
 	"tare/internal/measure/fileio"
 	"tare/internal/measure/workload"
@@ -19,7 +20,8 @@ const rowSeconds = "row_seconds"
 
 func matrixKind() workload.Kind {
 	return workload.Kind{
-		Name: "fs.matrix", Family: "file system", WorkUnit: "pass",
+		Name: "fs.matrix", Family: workload.FamilyFiles, WorkUnit: "pass",
+		Is: workload.Traits{Files: true, Columns: moves()},
 		Doc: workload.Doc("Does up to thirteen operations on one file with one record size: a row of iozone's " +
 			"matrix. One unit of work is one pass of every operation over the whole file, in iozone's order. The " +
 			"data is incompressible. Every timed read is checked by its record's number, and the whole file is " +
@@ -113,6 +115,18 @@ func lasts(p workload.Params) workload.Lasting {
 	}
 	l.Metrics = append(l.Metrics, rowSeconds)
 	return l
+}
+
+// moves is how each column moves the file's records. Stdio has its buffer between them and a device, and in the other
+// orders no device is measured.
+func moves() map[string]workload.Moves {
+	device := []Op{Write, Rewrite, Read, Reread, RandRead, RandWrite}
+	all := map[string]workload.Moves{}
+	for _, o := range AllOps() {
+		all[o.String()] = workload.Moves{Read: !columns[o].writes, Random: o == RandRead || o == RandWrite,
+			Device: slices.Contains(device, o)}
+	}
+	return all
 }
 
 // metrics declares the figures of a pass of these operations.

@@ -15,7 +15,7 @@ func Kinds() []workload.Kind { return []workload.Kind{copyKind(), latencyKind()}
 func copyKind() workload.Kind {
 	return workload.Kind{
 		Name:   "memory.copy",
-		Family: "memory",
+		Family: workload.FamilyMemory,
 		Doc: workload.Doc("Copies one array to another as mbw does, with one thread. A pass copies the whole array " +
 			"once, and its bytes count once. memcpy is one call for the array, dumb a loop that copies 8 bytes at a " +
 			"time, mcblock one call for each block. labels=mbw-1.2 gives the names the meaning they have in Debian's " +
@@ -50,7 +50,7 @@ func copyKind() workload.Kind {
 func latencyKind() workload.Kind {
 	return workload.Kind{
 		Name:   "memory.latency",
-		Family: "memory",
+		Family: workload.FamilyMemory,
 		Doc: workload.Doc("Follows a chain of pointers through memory, where each load depends on the previous one, " +
 			"and reports nanoseconds per load for several sizes, from the first-level cache to main memory including " +
 			"page walks. Each cache line has one pointer, and the chain visits all lines in a random cycle drawn " +

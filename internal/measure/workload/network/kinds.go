@@ -95,7 +95,8 @@ func (c cost) host(used time.Duration, work int64) (metric string, v float64) {
 
 func stream() workload.Kind {
 	return workload.Kind{
-		Name: "net.stream", Family: "network", WorkUnit: "MiB", MaxWork: 1 << 30, // the peer's limit
+		Name: "net.stream", Family: workload.FamilyNetwork, WorkUnit: "MiB", MaxWork: 1 << 30, // the peer's limit
+		Is: workload.Traits{Link: workload.StreamRate},
 		Doc: workload.Doc("Sends bytes over TCP and stops the clock when the receiver has all of them. " +
 			"" + theOtherEnd + " " +
 			"direction=up sends from the environment to it (as iperf3 does), down in the other direction (iperf3 " +
@@ -157,7 +158,8 @@ func udp() workload.Kind {
 		return append(m, perDatagram.metrics()...)
 	}
 	return workload.Kind{
-		Name: "net.udp", Family: "network", WorkUnit: "datagram", MaxWork: 1 << 40,
+		Name: "net.udp", Family: workload.FamilyNetwork, WorkUnit: "datagram", MaxWork: 1 << 40,
+		Is: workload.Traits{Datagrams: true},
 		Doc: workload.Doc("Sends numbered datagrams over UDP, each with one system call, and counts at the receiver " +
 			"which arrive " +
 			"(as iperf3 -u does). " + theOtherEnd + " Without a rate the sender sends as fast as it can, and the " +
@@ -195,7 +197,7 @@ func underLoad() workload.Kind {
 			Doc: workload.Doc(doc)}
 	}
 	return workload.Kind{
-		Name: "net.loaded", Family: "network", WorkUnit: "round trip",
+		Name: "net.loaded", Family: workload.FamilyNetwork, WorkUnit: "round trip",
 		Doc: workload.Doc("Makes round trips over TCP as net.rr does on one connection, first with nothing else to " +
 			"do, then as " +
 			"many while streams run beside it as in net.stream: what a queue in between costs everybody else. " +
@@ -246,7 +248,8 @@ func roundTrip() workload.Kind {
 		return unit.Metric{Name: name, Unit: "ns", Better: unit.Lower, Timed: true, Tail: tail, Doc: workload.Doc(doc)}
 	}
 	return workload.Kind{
-		Name: "net.rr", Family: "network", WorkUnit: "round trip",
+		Name: "net.rr", Family: workload.FamilyNetwork, WorkUnit: "round trip",
+		Is: workload.Traits{Link: workload.RoundTrips},
 		Doc: workload.Doc("Sends a message over TCP, waits until the peer has sent it back, and sends the next (as " +
 			"netperf's " +
 			"TCP_RR does, with one message in flight on each connection). " + theOtherEnd + " TCP_NODELAY is set on " +
@@ -277,7 +280,7 @@ func roundTrip() workload.Kind {
 
 func connect() workload.Kind {
 	return workload.Kind{
-		Name: "net.connect", Family: "network", WorkUnit: "connection",
+		Name: "net.connect", Family: workload.FamilyNetwork, WorkUnit: "connection",
 		Doc: workload.Doc(fmt.Sprintf("Makes a TCP connection, sends a greeting of 40 bytes, receives one byte, "+
 			"closes it, and "+
 			"makes the next (as netperf's TCP_CRR does). %s ", theOtherEnd) +

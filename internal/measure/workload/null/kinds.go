@@ -21,7 +21,7 @@ const (
 func Kinds() []workload.Kind {
 	return []workload.Kind{{
 		Name:   "null",
-		Family: "test",
+		Family: workload.FamilyTest,
 		Doc: workload.Doc("For tests of tare itself: steps of integer arithmetic in registers, each of which depends " +
 			"on the previous one; the result is checked. One operation is `spin` steps. It can be told to fail, to " +
 			"hang, to add noise or to have a service."),

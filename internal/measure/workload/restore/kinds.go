@@ -32,7 +32,7 @@ func Kinds() []workload.Kind { return []workload.Kind{kind()} }
 
 func kind() workload.Kind {
 	return workload.Kind{
-		Name: "restore", Family: "file system", WorkUnit: "restore", MaxWork: 1,
+		Name: "restore", Family: workload.FamilyFiles, WorkUnit: "restore", MaxWork: 1,
 		Needs: workload.Needs{FS: true, CPUBound: true},
 		Doc: workload.Doc("Restores a generated backup of a forum in stages: it verifies files named by their MD5 " +
 			"digests, unpacks two tar.bz2 trees, merges a full SQL dump with two later streams by key, loads the " +

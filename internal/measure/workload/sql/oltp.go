@@ -24,7 +24,8 @@ const baseSpace = 400 << 20
 
 func oltpKind() workload.Kind {
 	return workload.Kind{
-		Name: "sql.oltp", Family: "database", WorkUnit: "transaction", SameWork: true,
+		Name: "sql.oltp", Family: workload.FamilyDatabase, WorkUnit: "transaction", SameWork: true,
+		Is:    workload.Traits{Server: workload.DatabaseServer, Parallel: true, Lanes: "lanes"},
 		Needs: workload.Needs{FS: true, CPUBound: true},
 		Doc: workload.Doc("Runs the transactions of sysbench's OLTP scripts, with their statements and tables, on a " +
 			"database server. One unit of work is one transaction. The server is the environment's own MariaDB, " +

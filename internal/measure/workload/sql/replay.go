@@ -32,7 +32,8 @@ const (
 
 func replayKind() workload.Kind {
 	k := workload.Kind{
-		Name: "sql.replay", Family: "database", WorkUnit: "shard", SameWork: true, Unseeded: true,
+		Name: "sql.replay", Family: workload.FamilyDatabase, WorkUnit: "shard", SameWork: true, Unseeded: true,
+		Is:    workload.Traits{Server: workload.DatabaseServer, Parallel: true},
 		Needs: workload.Needs{FS: true, CPUBound: true},
 		Doc: workload.Doc("Replays the log of a database server: the statements of each session in their order, by " +
 			"as many lanes as are asked for, each of which takes one session after the other. One unit of work is a " +

@@ -48,7 +48,7 @@ func Kinds() []workload.Kind {
 	}
 	return []workload.Kind{{
 		Name:   "syscall",
-		Family: "kernel",
+		Family: workload.FamilyKernel,
 		Doc: workload.Doc("Measures basic operations of the Linux kernel from one thread bound to one processor. A " +
 			"round does each operation a fixed number of times; each operation is timed separately. null is getppid; " +
 			"switch sends one byte to a process on the same processor and back, and counts half of that time, which " +

@@ -27,7 +27,8 @@ const (
 
 func replayKind() workload.Kind {
 	return workload.Kind{
-		Name: "http.replay", Family: "web", WorkUnit: "shard", SameWork: true, Unseeded: true,
+		Name: "http.replay", Family: workload.FamilyWeb, WorkUnit: "shard", SameWork: true, Unseeded: true,
+		Is:    workload.Traits{Server: workload.WebServer, Parallel: true, Awaited: workload.AwaitedPage},
 		Needs: workload.Needs{FS: true, CPUBound: true, OS: system()},
 		Doc: workload.Doc("Replays the access log of a web server: the requests of each session in their order, a " +
 			"session being one client with one user agent, by as many lanes as are asked for, each of which takes " +

@@ -56,8 +56,11 @@ func timeoutParam() workload.Param {
 		Doc: workload.Doc("if a response is not complete after this time, the trial fails")}
 }
 
+// atOnce is the parameter with the number of requests that are on their way at the same time.
+const atOnce = "connections"
+
 func connectionsParam(most int64) workload.Param {
-	return workload.Param{Name: "connections", Type: workload.Int, Default: "2", Min: 1, Max: most,
+	return workload.Param{Name: atOnce, Type: workload.Int, Default: "2", Min: 1, Max: most,
 		Doc: workload.Doc("number of connections")}
 }
 
@@ -104,7 +107,8 @@ func caParam() workload.Param {
 
 func get() workload.Kind {
 	return workload.Kind{
-		Name: "http.get", Family: "web", WorkUnit: "request",
+		Name: "http.get", Family: workload.FamilyWeb, WorkUnit: "request",
+		Is:    workload.Traits{Server: workload.WebServer, Parallel: true, Awaited: workload.AwaitedPage, Lanes: atOnce},
 		Needs: workload.Needs{FS: true, CPUBound: true, OS: system()},
 		Doc: workload.Doc("Fetches a page over HTTP/1.1 again and again on each of a few connections, as wrk and ab " +
 			"do. One unit of work is one request. The page is served by the environment's own nginx: one process " +
@@ -200,7 +204,9 @@ func fetchKind() workload.Kind {
 		sizeParam(), connectionsParam(maxFetch), threadsParam(), keepaliveParam(), timeoutParam(),
 	}
 	return workload.Kind{
-		Name: "http.fetch", Family: "web", WorkUnit: "request",
+		Name: "http.fetch", Family: workload.FamilyWeb, WorkUnit: "request",
+		Is: workload.Traits{Server: workload.WebServer, Parallel: true, Awaited: workload.AwaitedPage, Lanes: atOnce,
+			PageSize: "size"},
 		Needs: workload.Needs{Peer: true, CPUBound: true, OS: system()},
 		Doc: workload.Doc("Fetches a page as http.get does, but from an nginx on the controller's machine: the cost " +
 			"of a page over the environment's network, which net.stream and net.rr measure separately. The run's " +
@@ -219,7 +225,8 @@ const maxCold = 256
 
 func cold() workload.Kind {
 	return workload.Kind{
-		Name: "http.cold", Family: "web", WorkUnit: "restart", MaxWork: maxCold,
+		Name: "http.cold", Family: workload.FamilyWeb, WorkUnit: "restart", MaxWork: maxCold,
+		Is:    workload.Traits{Server: workload.WebServer, Parallel: true, Awaited: workload.AwaitedPage},
 		Needs: workload.Needs{FS: true, CPUBound: true, OS: system()},
 		Doc: workload.Doc("Fetches one page from a server that has just started. Before each request the " +
 			"environment's nginx is stopped, its page and its program are dropped from the environment's page cache, " +
