@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"tare/internal/judge/verdict"
+	"tare/internal/measure/workload"
 	"tare/internal/plan"
 )
 
@@ -108,7 +109,7 @@ func Apply(r *verdict.Result, p *plan.Plan, s Spec) (*Table, error) {
 			continue
 		}
 		a, b := resourcesOf(r, c.Target, s.Given), resourcesOf(r, c.Baseline, s.Given)
-		f, err := factorOf(s, w, c.Family, &a, &b)
+		f, err := factorOf(s, w, &a, &b)
 		if err != nil {
 			l.Refused = err.Error()
 		} else {
@@ -148,7 +149,8 @@ func (t *Table) refusal() error {
 // clock. Foreign commands are what their user says they are.
 func scales(family string) bool {
 	switch family {
-	case "cpu", "kernel", "command", "database", "web":
+	case workload.FamilyCPU, workload.FamilyKernel, workload.FamilyCommand, workload.FamilyDatabase,
+		workload.FamilyWeb:
 		return true
 	}
 	return false
@@ -207,7 +209,7 @@ func (t *Term) side(v float64) string {
 }
 
 // factorOf is what candidate a had for each that baseline b had.
-func factorOf(s Spec, w *plan.Workload, family string, a, b *resources) (factor, error) {
+func factorOf(s Spec, w *plan.Workload, a, b *resources) (factor, error) {
 	switch s.Per {
 	case WattHour:
 		if a.watts == 0 || b.watts == 0 {
@@ -228,7 +230,7 @@ func factorOf(s Spec, w *plan.Workload, family string, a, b *resources) (factor,
 		}
 		return factor{terms: []Term{{"price", unit, a.pricePerHour, b.pricePerHour, ""}}}, nil
 	}
-	return byProcessor(s, w, family, a, b)
+	return byProcessor(s, w, a, b)
 }
 
 func unnamed(currency string) string {
@@ -247,9 +249,9 @@ func missing(a, b *resources, ofA float64, what, example string) error {
 }
 
 // byProcessor divides by cores, by clock, or by both.
-func byProcessor(s Spec, w *plan.Workload, family string, a, b *resources) (factor, error) {
+func byProcessor(s Spec, w *plan.Workload, a, b *resources) (factor, error) {
 	threads := 1
-	if verdict.ManyThreads(w, family) {
+	if verdict.ManyThreads(w) {
 		threads, _ = strconv.Atoi(w.Params["threads"]) // 0: as many as there are
 	}
 	var f factor

@@ -1,6 +1,7 @@
 package costper
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"tare/internal/judge/verdict"
+	"tare/internal/measure/workload"
+	"tare/internal/measure/workload/all"
 	"tare/internal/plan"
 	"tare/internal/record"
 )
@@ -155,11 +158,6 @@ func Ask(r *verdict.Result, p *plan.Plan, s WorthSpec) ([]Worth, error) {
 // secondsIn are the units in which a use can be timed.
 var secondsIn = map[string]float64{"s": 1, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
-// lanes is the parameter that says how many uses are on their way at the same time, of the kinds that tell a rate of
-// things that people wait for.
-var lanes = map[string]string{"http.get": "connections", "http.load": "connections", "http.fetch": "connections",
-	"sql.oltp": "lanes"}
-
 // use is how a cell tells what a use takes: in seconds of so many in its unit, or as a rate of so many at once.
 type use struct {
 	unit   float64 // s; 0 for a rate
@@ -172,11 +170,15 @@ func useOf(p *plan.Plan, c *verdict.Cell) *use {
 		return &use{unit: unit}
 	}
 	w, ok := p.Workload(c.Workload)
-	if !ok || !c.Primary || c.Better != "higher" || !strings.HasSuffix(c.Unit, "/s") || lanes[w.Kind] == "" {
+	if !ok || !c.Primary || c.Better != "higher" || !strings.HasSuffix(c.Unit, "/s") {
+		return nil
+	}
+	lanes := all.Named(w.Kind).Is.Lanes
+	if lanes == "" {
 		return nil
 	}
 	// lanes=2x is another number in each environment, and then a use is not the same one.
-	n, err := strconv.ParseInt(w.Params[lanes[w.Kind]], 10, 64)
+	n, err := strconv.ParseInt(w.Params[lanes], 10, 64)
 	if err != nil || n < 1 {
 		return nil
 	}
@@ -191,21 +193,13 @@ func (u *use) seconds(c *verdict.Cell) float64 {
 	return float64(u.atOnce) / c.BaselineCenter
 }
 
-// preferred puts the workloads that tell what a use takes in the order of how near they are to what people wait for: a
-// command of the user's, a site under load, another page, anything else. Among equals it is the plan's order.
-func preferred(p *plan.Plan, label string) int {
-	w, _ := p.Workload(label)
-	switch {
-	case w == nil:
-		return 3
-	case w.Kind == "command":
-		return 0
-	case w.Kind == "http.load":
-		return 1
-	case strings.HasPrefix(w.Kind, "http."):
-		return 2
+// awaited is how near a workload is to what people wait for.
+func awaited(p *plan.Plan, label string) workload.Awaited {
+	w, ok := p.Workload(label)
+	if !ok {
+		return workload.NotAwaited
 	}
-	return 3
+	return all.Named(w.Kind).Is.Awaited
 }
 
 func worthWorkload(r *verdict.Result, p *plan.Plan, asked string) (string, error) {
@@ -226,7 +220,8 @@ func worthWorkload(r *verdict.Result, p *plan.Plan, asked string) (string, error
 		return "", fmt.Errorf("worth: no workload %q says how long a use takes; those that do: %s", asked,
 			strings.Join(told, ", "))
 	}
-	return slices.MinFunc(told, func(a, b string) int { return preferred(p, a) - preferred(p, b) }), nil
+	// Of those that people wait for alike it is the first of the plan.
+	return slices.MaxFunc(told, func(a, b string) int { return cmp.Compare(awaited(p, a), awaited(p, b)) }), nil
 }
 
 // noSaving says why a cell promises no saving; "" when it does.

@@ -24,6 +24,9 @@ const (
 	quantumError = 0.10
 )
 
+// opsPerSecond is the figure of work that does the same operation again and again.
+const opsPerSecond = "ops_per_second"
+
 // costs fits what a call costs in each target, for every group of workloads that differ in their record size alone.
 func (e *evaluation) costs(r *Result) []Cost {
 	type group struct{ target, label, metric string }
@@ -83,9 +86,10 @@ func perOperation(w *plan.Workload, c *Cell, center float64) float64 {
 	switch {
 	case !(center > 0) || !(bs > 0):
 		return 0
-	case c.Metric == "ops_per_second":
+	case c.Metric == opsPerSecond:
 		return 1e9 / center
-	case w.Kind == "fs.matrix" && c.Unit == "KiB/s":
+	}
+	if _, column := is(w).Columns[c.Metric]; column && c.Unit == "KiB/s" {
 		return bs / (center * 1024) * 1e9
 	}
 	return 0
@@ -94,7 +98,7 @@ func perOperation(w *plan.Workload, c *Cell, center float64) float64 {
 // groupLabel names what the workloads of a group have in common: everything but the record size.
 func groupLabel(k *workload.Kind, w *plan.Workload, c *Cell) string {
 	parts := []string{w.Kind}
-	if w.Kind == "fs.matrix" {
+	if c.Metric != opsPerSecond { // then it is one of several
 		parts = append(parts, c.Metric)
 	}
 	for _, p := range k.Params {

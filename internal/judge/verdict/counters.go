@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 
+	"tare/internal/measure/workload/all"
 	"tare/internal/record"
 	"tare/internal/stats"
 )
@@ -49,15 +50,15 @@ var counterSums = []struct {
 	{Cycles, []string{record.CyclesUser, record.CyclesKernel}},
 }
 
-// kindCommand is the kind of work whose runs are processes of their own.
-const kindCommand = "command"
+// ofCommand tells whether a cell is of a command of the user's, whose runs are processes of their own.
+func ofCommand(c *cellBuilder) bool { return all.Named(c.Kind).Is.Command }
 
 // counters compares the counters of commands, where trials have accounts. A cell without a verdict has figures, too,
 // but no ratios.
 func (cm *cellMaker) counters() []Counters {
 	var out []Counters
 	for _, c := range cm.cells {
-		if c.Primary && c.Kind == kindCommand && c.Target != c.Baseline {
+		if c.Primary && ofCommand(c) && c.Target != c.Baseline {
 			if k := cm.countersOf(c); len(k.Counts)+len(k.Unmeasured) > 0 {
 				out = append(out, k)
 			}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"tare/internal/measure/workload"
+	"tare/internal/measure/workload/all"
 	"tare/internal/record"
 	"tare/internal/sys/sql/promise"
 )
@@ -18,7 +19,7 @@ func writingServer(t *testing.T, product, settings string) func(*record.Trial) {
 	t.Helper()
 	w := resolved(t, "sql.oltp:mix=write-only,rows=100,lanes=2,server="+product)
 	w.Params["settings"] = settings
-	k := kindsByName()["sql.oltp"]
+	k, _ := all.Lookup("sql.oltp")
 	dir, err := os.MkdirTemp("", "tare-durability-test-") // t.TempDir may be too long for a socket
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"tare/internal/measure/workload"
+	"tare/internal/measure/workload/all"
 	"tare/internal/plan"
 	"tare/internal/record"
 	"tare/internal/sys/sql/promise"
@@ -92,7 +93,7 @@ var writing = map[promise.Family][]string{
 func resolved(t *testing.T, text string) plan.Workload {
 	t.Helper()
 	name, rest, _ := strings.Cut(text, ":")
-	k, ok := kindsByName()[name]
+	k, ok := all.Lookup(name)
 	if !ok {
 		t.Fatalf("there is no kind %s", name)
 	}
@@ -196,7 +197,7 @@ func TestFlushMatrixIsWhole(t *testing.T) {
 		}
 	}
 	writes := func(l workload.Lasting) bool { return l.Flush.Waits() || l.Flush == workload.FlushLater }
-	for name, k := range kindsByName() {
+	for _, k := range all.Kinds() {
 		found := writes(k.Lasts(nil))
 		for _, p := range k.Params {
 			for _, v := range append([]string{"true", "stack:/"}, p.Choices...) {
@@ -207,8 +208,8 @@ func TestFlushMatrixIsWhole(t *testing.T) {
 				}
 			}
 		}
-		if found != in[name] {
-			t.Errorf("%s: writes %v, in the matrix %v", name, found, in[name])
+		if found != in[k.Name] {
+			t.Errorf("%s: writes %v, in the matrix %v", k.Name, found, in[k.Name])
 		}
 	}
 }

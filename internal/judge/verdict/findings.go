@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	drivers "tare/internal/lab/driver/all"
+	"tare/internal/measure/workload"
+	"tare/internal/measure/workload/all"
 	"tare/internal/plan"
 	"tare/internal/record"
 	"tare/internal/unit"
@@ -279,7 +281,7 @@ func warned(r *Result, code string, f *Finding) float64 {
 func pagesFindings(e *finder, _ *Result) []Finding {
 	var out []Finding
 	for _, c := range e.cells {
-		if !c.Primary || !strings.HasPrefix(c.Kind, "memory.") || c.decision == nil {
+		if !c.Primary || all.Named(c.Kind).Family != workload.FamilyMemory || c.decision == nil {
 			continue
 		}
 		// One difference is enough: a host that gives huge pages gives them to every array.

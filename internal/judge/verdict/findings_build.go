@@ -30,18 +30,11 @@ type prediction struct {
 }
 
 func isBuild(w *plan.Workload) bool {
-	switch w.Kind {
-	case "dev.compile", "dev.build":
-		return true
-	case "command":
-		return buildCommand().MatchString(w.Params["command"]) || buildLabel().MatchString(w.Label)
-	}
-	return false
+	return is(w).Build || is(w).Command &&
+		(buildCommand().MatchString(w.Params["command"]) || buildLabel().MatchString(w.Label))
 }
 
-func isFileWork(w *plan.Workload) bool {
-	return !isBuild(w) && (strings.HasPrefix(w.Kind, "fs.") || strings.HasPrefix(w.Kind, "dev."))
-}
+func isFileWork(w *plan.Workload) bool { return is(w).Files && !isBuild(w) }
 
 // predictions asks of every build whether a file workload orders the targets as it does. Folders of one environment are
 // compared with each other where there are enough of them, because across environments the CPU orders the builds as

@@ -2,7 +2,6 @@ package verdict
 
 import (
 	"fmt"
-	"slices"
 
 	"tare/internal/measure/workload"
 	"tare/internal/record"
@@ -12,22 +11,14 @@ import (
 // suspiciousBelow is the ratio below which a candidate is suspected of not doing what the baseline does.
 const suspiciousBelow = 0.9
 
-// readColumns are the figures of reading of the kinds of work that are for it; nil: the one that decides.
-var readColumns = map[string][]string{
-	"fs.seqread":  nil,
-	"fs.randread": nil,
-	"fs.matrix":   {"read", "reread", "randread", "bkwdread", "strideread", "fread", "freread"},
-	"fs.dd":       {"read"},
-}
-
 // storageVerb is what a cell says that its target does faster or slower: "writes", "reads", or "" when it is neither,
 // or a metric beside the one that decides.
-func storageVerb(c *Cell, l workload.Lasting) string {
-	columns, table := readColumns[c.Kind]
+func storageVerb(c *Cell, is *workload.Traits, l workload.Lasting) string {
+	column, isColumn := is.Columns[c.Metric]
 	switch {
-	case (c.Primary || table) && l.Of(c.Metric):
+	case (c.Primary || isColumn) && l.Of(c.Metric):
 		return "writes"
-	case table && c.Primary && columns == nil, slices.Contains(columns, c.Metric):
+	case c.Primary && is.Moves != nil && is.Moves.Read, column.Read:
 		return "reads"
 	}
 	return ""
@@ -50,7 +41,7 @@ func fasterFindings(e *finder, r *Result) []Finding {
 			continue
 		}
 		l := lasting(w)
-		verb := storageVerb(c, l)
+		verb := storageVerb(c, is(w), l)
 		// Of hundreds of columns a few are below by chance; the verdict has been corrected for that.
 		if verb == "" || c.High <= 0 || c.High >= suspiciousBelow || !c.Primary && c.Verdict != record.Different {
 			continue

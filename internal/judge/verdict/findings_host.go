@@ -221,7 +221,7 @@ func cpuFindings(e *finder, r *Result) []Finding {
 		for j := range r.Cells {
 			c := &r.Cells[j]
 			w, ok := e.Plan.Workload(c.Workload)
-			if !ok || !c.Primary || c.Target != t.Name || !ManyThreads(w, c.Family) {
+			if !ok || !c.Primary || c.Target != t.Name || !ManyThreads(w) {
 				continue
 			}
 			addWorkload(f, c.Workload)
@@ -260,15 +260,11 @@ func cpusOf(r *Result, t *Target) string {
 	return unit.Plural(f.Threads, "thread")
 }
 
-// ManyThreads tells whether a workload of a family may use more than one processor. Of foreign programs that is not
-// known, so they count as if they could.
-func ManyThreads(w *plan.Workload, family string) bool {
+// ManyThreads tells whether a workload may use more than one processor. Of foreign programs that is not known, so they
+// count as if they could.
+func ManyThreads(w *plan.Workload) bool {
 	if w.Params["threads"] != "" {
 		return whole(w.Params, "threads") > 1
 	}
-	switch family {
-	case "command", "web", "database", "restore":
-		return true
-	}
-	return w.Kind == "dev.build" || strings.HasPrefix(w.Kind, "sql.") || strings.HasPrefix(w.Kind, "http.")
+	return is(w).Parallel
 }

@@ -2,7 +2,6 @@ package verdict
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"tare/internal/unit"
@@ -12,12 +11,9 @@ import (
 // count as slowed by files that were deleted before.
 const slowedBy = 2.0
 
-// makesFiles lists the kinds that make many files and remove them: where one of them slows down, inodes are to blame.
-var makesFiles = []string{"fs.smallfiles", "dev.unpack", "dev.remove", "dev.compile", "dev.build"}
-
 // journalFindings tells of targets whose ext4 has no journal, where making files became slower the more were deleted:
 // the kernel takes no inode again that was deleted within the last minutes, and looks at each of them for every new
-// file. The warm-up counts, because fewest had been deleted then; what was slow before the fastest trial does not.
+// file. The work is such that makes many files and removes them. The warm-up counts, because fewest had been deleted then; what was slow before the fastest trial does not.
 func journalFindings(e *finder, r *Result) []Finding {
 	type cell struct{ workload, target string }
 	type pace struct{ least, most time.Duration }
@@ -41,7 +37,7 @@ func journalFindings(e *finder, r *Result) []Finding {
 		for j := range e.Plan.Workloads {
 			w := &e.Plan.Workloads[j]
 			p := paces[cell{w.Label, name}]
-			if p == nil || !slices.Contains(makesFiles, w.Kind) || float64(p.most) < slowedBy*float64(p.least) {
+			if p == nil || !is(w).ManyFiles || float64(p.most) < slowedBy*float64(p.least) {
 				continue
 			}
 			if f == nil {

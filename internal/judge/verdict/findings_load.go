@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"tare/internal/measure/workload"
+	"tare/internal/measure/workload/all"
 	"tare/internal/measure/workload/stack"
 	"tare/internal/plan"
 	"tare/internal/record"
@@ -27,14 +28,11 @@ const (
 // bound is the share of its CPUs from which one end of a load test is its limit.
 const bound = 0.95
 
-// familyNetwork is the family of work on the network. Its client is one end of what is weighed and no load generator:
-// that its CPU is the limit is what the network costs there.
-const familyNetwork = "network"
-
 // withholdClient withholds the verdict on a load test whose client had no CPU to spare, or was behind a log's schedule
-// by itself: the figure is the client's.
+// by itself: the figure is the client's. Work on the network has no such client: it is one end of what is weighed, and
+// that its CPU is the limit is what the network costs there.
 func withholdClient(c *cellBuilder) {
-	if c.Family == familyNetwork {
+	if c.Family == workload.FamilyNetwork {
 		return
 	}
 	for _, side := range []struct {
@@ -221,14 +219,14 @@ var (
 	buildLabel = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)\b(build|compile|make)\b`) })
 )
 
-func isNetwork(w *plan.Workload, family string) bool {
-	return family == familyNetwork || strings.HasPrefix(w.Kind, "net.") || w.Params["preset"] == "iperf3" ||
+func isNetwork(w *plan.Workload) bool {
+	return all.Named(w.Kind).Family == workload.FamilyNetwork || w.Params["preset"] == "iperf3" ||
 		networkCommand().MatchString(w.Params["command"]+" ")
 }
 
-func isWeb(w *plan.Workload, family string) bool {
-	return family == "web" || strings.HasPrefix(w.Kind, "http.") || strings.HasPrefix(w.Kind, "web.") ||
-		w.Params["preset"] == "wrk" || webCommand().MatchString(w.Params["command"]+" ")
+func isWeb(w *plan.Workload) bool {
+	return all.Named(w.Kind).Family == workload.FamilyWeb || w.Params["preset"] == "wrk" ||
+		webCommand().MatchString(w.Params["command"]+" ")
 }
 
 // explained is how far apart, as a ratio, the costs of network and page may be for the one to explain the other.
@@ -248,11 +246,11 @@ func farEnd(w *plan.Workload) string {
 	if from := offeredFrom(w); from != "" {
 		return from
 	}
-	text := w.Params["url"] + " " + w.Params["urls"]
-	switch w.Kind {
-	case "http.fetch":
+	kind, text := all.Named(w.Kind), w.Params["url"]+" "+w.Params["urls"]
+	switch {
+	case kind.NeedsPeer(w.Params):
 		return thePeer
-	case "command":
+	case kind.Is.Command:
 		text = w.Params["command"]
 	}
 	found := webHost().FindStringSubmatch(text)
@@ -283,7 +281,7 @@ func reaches(w *plan.Workload, far string) bool {
 		return far == offeredFrom(w)
 	case w.Params[workload.ToParam] != "":
 		return false
-	case w.Kind == "command":
+	case is(w).Command:
 		return slices.Contains(strings.Fields(strings.ToLower(w.Params["command"])), far)
 	case server == "":
 		return far == thePeer
@@ -306,9 +304,9 @@ func networkFindings(e *finder, _ *Result) []Finding {
 			continue
 		}
 		switch {
-		case isNetwork(w, c.Family):
+		case isNetwork(w):
 			networks = append(networks, c)
-		case isWeb(w, c.Family) && c.Verdict == record.Different:
+		case isWeb(w) && c.Verdict == record.Different:
 			pages = append(pages, c)
 		}
 	}
@@ -357,19 +355,20 @@ func (e *finder) explanations(page *cellBuilder, networks []*cellBuilder) []expl
 		}
 		if n.Verdict == record.Different {
 			part := 0.0
-			switch w.Kind {
-			case "net.rr":
+			switch is(w).Link {
+			case workload.RoundTrips:
 				part = roundTrip(n, w)
-			case "net.stream":
+			case workload.StreamRate:
 				part = moving(n, size)
 			}
 			x := explanation{[]string{n.Workload}, n.Baseline, n.Workload + " costs", n.Ratio.Center, n.Low, n.High}
 			all = append(all, x.within(n.Workload, part, took))
 		}
-		switch {
-		case w.Kind == "net.rr" && w.Params["connections"] == "1" && trip == nil:
+		switch link := is(w).Link; {
+		case link == workload.RoundTrips && w.Params["connections"] == "1" && trip == nil:
 			trip = n
-		case w.Kind == "net.stream" && w.Params["direction"] == "down" && w.Params["streams"] == "1" && stream == nil:
+		case link == workload.StreamRate && w.Params["direction"] == "down" && w.Params["streams"] == "1" &&
+			stream == nil:
 			stream = n
 		}
 	}
@@ -417,8 +416,8 @@ func moving(c *cellBuilder, size float64) float64 { return size / (1 << 20) / c.
 // pageSize is how large a page is, in bytes: as its workload asks for it, or as it came in the baseline; 0 where no one
 // fetched it by a kind that says so.
 func pageSize(w *plan.Workload, page *cellBuilder) float64 {
-	if w.Kind == "http.fetch" {
-		size, _ := unit.ParseSize(w.Params["size"]) // a plan that was resolved has a right one
+	if param := is(w).PageSize; param != "" {
+		size, _ := unit.ParseSize(w.Params[param]) // a plan that was resolved has a right one
 		return float64(size)
 	}
 	var sizes []float64

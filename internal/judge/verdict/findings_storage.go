@@ -146,27 +146,19 @@ func (e *finder) transfers() []transfer {
 	return out
 }
 
-// matrixColumns are the operations of fs.matrix that tell of a device: those through stdio have its buffer between.
-var matrixColumns = map[string]struct{ read, random bool }{
-	"write": {}, "rewrite": {}, "read": {read: true}, "reread": {read: true},
-	"randread": {read: true, random: true}, "randwrite": {random: true},
-}
+// mibIn is what a unit of bytes moved is in MiB/s.
+var mibIn = map[string]float64{"MiB/s": 1, "KiB/s": 1.0 / 1024}
 
 // transferOf tells what a metric says of bytes moved, and the factor that makes it MiB/s.
 func transferOf(w *plan.Workload, metric, in string) (x transfer, scale float64, ok bool) {
 	x = transfer{workload: w.Label, bs: whole(w.Params, "bs"),
 		flight: max(whole(w.Params, "threads"), 1) * max(whole(w.Params, "qd"), 1)}
-	switch w.Kind {
-	case "fs.seqread", "fs.seqwrite", "fs.randread", "fs.randwrite":
-		x.read = strings.HasSuffix(w.Kind, "read")
-		x.random = strings.HasPrefix(w.Kind, "fs.rand")
-		return x, 1, in == "MiB/s" && x.bs > 0
-	case "fs.matrix":
-		column, known := matrixColumns[metric]
-		x.read, x.random = column.read, column.random
-		return x, 1.0 / 1024, known && in == "KiB/s" && x.bs > 0
+	moves := is(w).Columns[metric]
+	if all := is(w).Moves; all != nil {
+		moves = *all
 	}
-	return x, 0, false
+	x.read, x.random, scale = moves.Read, moves.Random, mibIn[in]
+	return x, scale, moves.Device && scale > 0 && x.bs > 0
 }
 
 // whole reads a number that a workload may or may not have; 0 without one. A bundle of an older tare lacks parameters.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tare/internal/measure/workload"
+	"tare/internal/measure/workload/all"
 	"tare/internal/plan"
 	"tare/internal/record"
 	"tare/internal/stats"
@@ -66,8 +67,7 @@ func sceneKind(name string) (*workload.Kind, bool) {
 	if k, ok := timesKind(name); ok {
 		return k, true
 	}
-	k, ok := kindsByName()[name]
-	return &k, ok
+	return all.Lookup(name)
 }
 
 // on makes a workload of a kind with parameters "k=v", labelled with both.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	drivers "tare/internal/lab/driver/all"
+	"tare/internal/measure/workload"
 	"tare/internal/record"
 )
 
@@ -30,16 +31,16 @@ func orFree(value func(*Target) string, free string) func(*Target) string {
 	}
 }
 
-// The families of workloads, as their kinds name them.
+// The families of workloads, in the words of the table below.
 const (
-	onCPU      = "cpu"
-	onMemory   = "memory"
-	onKernel   = "kernel"
-	onFiles    = "file system"
-	onCommand  = "command"
-	onNetwork  = "network"
-	onWeb      = "web"
-	onDatabase = "database"
+	onCPU      = workload.FamilyCPU
+	onMemory   = workload.FamilyMemory
+	onKernel   = workload.FamilyKernel
+	onFiles    = workload.FamilyFiles
+	onCommand  = workload.FamilyCommand
+	onNetwork  = workload.FamilyNetwork
+	onWeb      = workload.FamilyWeb
+	onDatabase = workload.FamilyDatabase
 )
 
 // cpuLimit is the processors that a side's control group may use; none where it may use all.

@@ -134,11 +134,11 @@ func (cm *cellMaker) takeApart(c *cellBuilder, pairs []accounted) Why {
 		return w
 	}
 	switch off := c.besideTheTime(pairs); {
-	case c.Kind == kindCommand && c.Metric == commandTime && off >= betweenRuns:
+	case ofCommand(c) && c.Metric == commandTime && off >= betweenRuns:
 		w.Text = "the runs are so short that much of the trials' time lies between them, so the ratio is not taken " +
 			"apart; let the command do more in a run"
 		return w
-	case off >= notTheTime && (c.Kind != kindCommand || c.Metric != commandTime):
+	case off >= notTheTime && (!ofCommand(c) || c.Metric != commandTime):
 		w.Text = c.Metric + " is not the time of a unit of work, so its ratio is not taken apart"
 		return w
 	}

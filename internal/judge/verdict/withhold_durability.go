@@ -2,7 +2,6 @@ package verdict
 
 import (
 	"fmt"
-	"sync"
 
 	"tare/internal/measure/workload"
 	"tare/internal/measure/workload/all"
@@ -17,22 +16,11 @@ const flushes = "flushes"
 // notWaiting are the durability classes in which a flush returns without waiting for a disk.
 var notWaiting = map[string]bool{"ignores-flushes": true, "memory": true}
 
-// kindsByName has the kinds of work that this tare knows.
-var kindsByName = sync.OnceValue(func() map[string]workload.Kind {
-	byName := map[string]workload.Kind{}
-	for _, k := range all.Kinds() {
-		byName[k.Name] = k
-	}
-	return byName
-})
-
 // lasting is what a workload declares of what it makes; nothing for one that is not known.
-func lasting(w *plan.Workload) workload.Lasting {
-	if k, ok := kindsByName()[w.Kind]; ok && k.Lasts != nil {
-		return k.Lasts(w.Params)
-	}
-	return workload.Lasting{}
-}
+func lasting(w *plan.Workload) workload.Lasting { return all.Named(w.Kind).Lasts(w.Params) }
+
+// is says what the work of a workload is.
+func is(w *plan.Workload) *workload.Traits { return &all.Named(w.Kind).Is }
 
 // writes tells whether a metric of a workload depends on what a flush does.
 func writes(w *plan.Workload, metric string) bool { return lasting(w).Ranked(metric) }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"tare/internal/measure/workload"
+	"tare/internal/measure/workload/all"
 	"tare/internal/record"
 	"tare/internal/sys/sql/promise"
 	"tare/internal/unit"
@@ -235,10 +236,7 @@ func unlikeFlushes(c *cellBuilder, a, b *flushed, byUser bool) string {
 	if a.flushes() && a.unit > b.unit || !b.flushes() {
 		more, less = a, b
 	}
-	of := "unit of work"
-	if k, ok := kindsByName()[c.Kind]; ok && k.WorkUnit != "" {
-		of = k.WorkUnit
-	}
+	of := cmp.Or(all.Named(c.Kind).WorkUnit, "unit of work")
 	switch {
 	case more.moreThan(less, apart):
 		return fmt.Sprintf("%s for each %s in %s, %s in %s", flushesText(more.unit), of, more.target,
