@@ -102,7 +102,7 @@ func exampleDrivers(b *bytes.Buffer, t Tables) {
 func exampleKind(b *bytes.Buffer, k *workload.Kind) (live bool) {
 	defaults := defaultParams(k)
 	_, err := k.Resolve(nil)
-	live = err == nil && k.Name != "null" && !k.Needs.Peer
+	live = err == nil && k.Family != workload.FamilyTest && !k.Needs.Peer
 	prefix := ""
 	if !live {
 		prefix = "# "

@@ -48,7 +48,7 @@ func tables() Tables {
 					}
 					return nil, nil
 				}},
-			{Name: "command", Doc: "yours", Params: []workload.Param{
+			{Name: "command", Doc: "yours", Is: workload.Traits{Command: true}, Params: []workload.Param{
 				{Name: "command", Type: workload.Text, Required: true, Doc: "a shell line"},
 				{Name: "prepare", Type: workload.Text}}},
 		},

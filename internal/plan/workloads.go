@@ -293,7 +293,7 @@ func (w *Workload) resolveVary(k *workload.Kind) error {
 	if k == nil || len(w.Vary) == 0 {
 		return nil
 	}
-	if k.Name != "command" {
+	if !k.Is.Command {
 		return fmt.Errorf("the parameters of %s are the same in every target; only those of command may vary", k.Name)
 	}
 	out := map[string]workload.Params{}

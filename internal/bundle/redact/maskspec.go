@@ -11,6 +11,7 @@ import (
 	drivers "tare/internal/lab/driver/all"
 	"tare/internal/lab/env"
 	"tare/internal/measure/workload"
+	"tare/internal/measure/workload/all"
 	"tare/internal/plan"
 	"tare/internal/sys/shell"
 )
@@ -42,7 +43,7 @@ func (m *mask) learnPlan(p *plan.Plan) {
 		m.learnSpec(&p.Targets[i].Spec)
 	}
 	for i := range p.Workloads {
-		if w := &p.Workloads[i]; strings.HasPrefix(w.Kind, "sql.") {
+		if w := &p.Workloads[i]; all.Named(w.Kind).Is.Server == workload.DatabaseServer {
 			m.learnServer(w.Params)
 		}
 	}

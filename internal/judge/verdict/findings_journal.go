@@ -13,7 +13,8 @@ const slowedBy = 2.0
 
 // journalFindings tells of targets whose ext4 has no journal, where making files became slower the more were deleted:
 // the kernel takes no inode again that was deleted within the last minutes, and looks at each of them for every new
-// file. The work is such that makes many files and removes them. The warm-up counts, because fewest had been deleted then; what was slow before the fastest trial does not.
+// file. Where work that makes many files and removes them slows down, inodes are to blame. The warm-up counts, because
+// fewest had been deleted then; what was slow before the fastest trial does not.
 func journalFindings(e *finder, r *Result) []Finding {
 	type cell struct{ workload, target string }
 	type pace struct{ least, most time.Duration }

@@ -13,6 +13,7 @@ import (
 	"tare/internal/measure/netpeer"
 	"tare/internal/measure/wire"
 	"tare/internal/measure/workload"
+	"tare/internal/measure/workload/all"
 	"tare/internal/plan"
 	"tare/internal/record"
 	"tare/internal/sys/proc"
@@ -47,9 +48,6 @@ func NeedsPeer(p *plan.Plan, kinds func(string) (*workload.Kind, bool), environm
 	}
 	return false
 }
-
-// kindDatagrams is the kind of work whose datagrams do not pass by a port that is forwarded.
-const kindDatagrams = "net.udp"
 
 // kindPeerDied is the failure of work whose other end has ended.
 const kindPeerDied = "peer-died"
@@ -102,7 +100,7 @@ func (p *peerLink) in(ctx context.Context, w *plan.Workload, to string, t *targe
 	switch {
 	case o == nil || o.dead != nil:
 		return &wire.Peer{Missing: "the other end is to run in " + to + ", which is not open"}
-	case w.Kind == kindDatagrams && o.Forward != nil && !o.is(t):
+	case all.Named(w.Kind).Is.Datagrams && o.Forward != nil && !o.is(t):
 		return &wire.Peer{Missing: "only TCP is forwarded to " + to + ", and " + w.Kind + " sends datagrams; measure " +
 			"it from " + to + " to this machine, without from and to"}
 	}

@@ -90,9 +90,15 @@ func makeTrace(ctx context.Context, value string, p workload.Params, dst io.Writ
 // nil for a workload without a log.
 func Preview(ctx context.Context, w *plan.Workload) (*trace.Meta, *log.Account, error) {
 	value := w.Params["log"]
-	write := map[string]func(context.Context, string, workload.Params, io.Writer) (*trace.Meta, *log.Account, error){
-		"sql": writeTrace, "http": writeAccessTrace}[familyOf(w)]
-	if value == "" || write == nil {
+	write := writeTrace
+	switch serverOf(w) {
+	case workload.DatabaseServer:
+	case workload.WebServer:
+		write = writeAccessTrace
+	default:
+		return nil, nil, nil
+	}
+	if value == "" {
 		return nil, nil, nil
 	}
 	m, a, err := write(ctx, value, w.Params, io.Discard)

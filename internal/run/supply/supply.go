@@ -1,5 +1,5 @@
-// Package supply makes the files that the kinds of the families "sql", "http" and "command" need in the environments,
-// from the files on the controller's machine that their parameters name.
+// Package supply makes the files that work with a web server or a database server, and commands, need in the
+// environments, from the files on the controller's machine that their parameters name.
 //
 // It is opinionated. A log becomes a trace, with an account of the statements that are not replayed. Data becomes
 // statements, or an archive with checksums, and so does a tree of files. All files are made before an environment is
@@ -18,11 +18,11 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"tare/internal/lab/deploy"
 	"tare/internal/measure/sysinfo"
 	"tare/internal/measure/workload"
+	"tare/internal/measure/workload/all"
 	"tare/internal/plan"
 	"tare/internal/record"
 	"tare/internal/sys/sql/log"
@@ -44,9 +44,9 @@ type source struct {
 	make func(ctx context.Context, value string, p workload.Params, dst io.Writer) (*log.Account, error)
 }
 
-// sources are all such parameters by the family of the kinds. Their names are the same in all kinds of a family.
-var sources = map[string][]source{
-	"sql": {
+// sources are all such parameters of work with a server. Their names are the same in all kinds with such a server.
+var sources = map[workload.Server][]source{
+	workload.DatabaseServer: {
 		{"log", []string{"server", "log-format", "prefix", "zone", "writes", "locks", "order", "shard", "items",
 			"views"},
 			checkLog, false, makeTrace},
@@ -54,16 +54,22 @@ var sources = map[string][]source{
 		{"password-file", nil, checkFile, false, makePassword},
 		{"tls-ca", nil, checkFile, false, makeCopy},
 	},
-	"command": {{"tree", nil, checkTree, true, makeTree}},
-	"http": {
+	workload.WebServer: {
 		{"log", []string{"log-format", "fields", "zone", "writes", "shard"}, checkAccessLog, false, makeAccessTrace},
 	},
 }
 
-// familyOf is the first part of a kind's name.
-func familyOf(w *plan.Workload) string {
-	family, _, _ := strings.Cut(w.Kind, ".")
-	return family
+// commandSources are those of a command of the user's.
+var commandSources = []source{{"tree", nil, checkTree, true, makeTree}}
+
+// serverOf is the server that serves a workload.
+func serverOf(w *plan.Workload) workload.Server { return all.Named(w.Kind).Is.Server }
+
+func sourcesOf(w *plan.Workload) []source {
+	if all.Named(w.Kind).Is.Command {
+		return commandSources
+	}
+	return sources[serverOf(w)]
 }
 
 // Maker makes files. It is not safe for concurrent use.
@@ -93,7 +99,7 @@ func (m *Maker) Close() error {
 
 // each calls do for each file of a workload.
 func each(w *plan.Workload, do func(s *source, value string) error) error {
-	all := sources[familyOf(w)]
+	all := sourcesOf(w)
 	for i := range all {
 		s := &all[i]
 		if value := w.Params[s.param]; value != "" {
@@ -161,7 +167,7 @@ func (m *Maker) Of(ctx context.Context, w *plan.Workload) (map[string]deploy.Fil
 
 // key identifies a file by all that it depends on.
 func (s *source) key(w *plan.Workload) string {
-	key := familyOf(w) + " " + s.param + "=" + strconv.Quote(w.Params[s.param])
+	key := string(serverOf(w)) + " " + s.param + "=" + strconv.Quote(w.Params[s.param])
 	for _, name := range s.with {
 		key += " " + name + "=" + strconv.Quote(w.Params[name])
 	}
@@ -264,7 +270,7 @@ func (m *Maker) Same(ctx context.Context, p *plan.Plan, trials []record.Trial) e
 
 // account returns the account of a workload's log, nil without a log or before it is read.
 func (m *Maker) account(w *plan.Workload) *log.Account {
-	all := sources[familyOf(w)]
+	all := sourcesOf(w)
 	for i := range all {
 		if f := m.made[all[i].key(w)]; f != nil && f.account != nil {
 			return f.account
@@ -280,13 +286,13 @@ func (m *Maker) Doubts(w *plan.Workload) []record.Warning {
 		return nil
 	}
 	return []record.Warning{{Code: "replay-left-out", Text: "the log is not replayed completely: " + said(a, Item(w)),
-		Remedy: fmt.Sprintf("`tare %s inspect` shows all reasons; the figures are valid for the other %s", familyOf(w),
+		Remedy: fmt.Sprintf("`tare %s inspect` shows all reasons; the figures are valid for the other %s", serverOf(w),
 			Item(w))}}
 }
 
 // Item is what a workload's log has, in the plural.
 func Item(w *plan.Workload) string {
-	if familyOf(w) == "http" {
+	if serverOf(w) == workload.WebServer {
 		return "requests"
 	}
 	return "statements"

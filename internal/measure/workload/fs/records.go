@@ -127,7 +127,8 @@ func recordKind(name, doc string, p profile, bs string, extra []workload.Param) 
 			Doc: workload.Doc("bytes read or written per second, in units of 1,048,576")},
 	}
 	return workload.Kind{
-		Name: name, Family: workload.FamilyFiles, Is: p.traits(), Doc: workload.Doc(doc), Params: append(params, extra...),
+		Name: name, Family: workload.FamilyFiles, Is: p.traits(),
+		Doc: workload.Doc(doc), Params: append(params, extra...),
 		WorkUnit: "operation",
 		Needs:    workload.Needs{FS: true, CPUBound: true}, // most of a buffered operation is the kernel's work
 		Metrics:  metrics,

@@ -25,7 +25,8 @@ func loadKind() workload.Kind {
 	owns := func(p workload.Params) bool { return p["url"] == "" && p["urls"] == "" }
 	return workload.Kind{
 		Name: "http.load", Family: workload.FamilyWeb, WorkUnit: "request",
-		Is:    workload.Traits{Server: workload.WebServer, Parallel: true, Awaited: workload.AwaitedSite, Lanes: atOnce},
+		Is: workload.Traits{Server: workload.WebServer, Parallel: true, Awaited: workload.AwaitedSite,
+			Lanes: atOnce},
 		Needs: workload.Needs{FS: true, CPUBound: true, OS: system()},
 		Doc: workload.Doc("Load on a web server, over HTTP/1.1 or HTTP/2: one page or several with weights, with " +
 			"any method, behind a login or not. One unit of work is one request; requests are never " +

@@ -108,7 +108,8 @@ func caParam() workload.Param {
 func get() workload.Kind {
 	return workload.Kind{
 		Name: "http.get", Family: workload.FamilyWeb, WorkUnit: "request",
-		Is:    workload.Traits{Server: workload.WebServer, Parallel: true, Awaited: workload.AwaitedPage, Lanes: atOnce},
+		Is: workload.Traits{Server: workload.WebServer, Parallel: true, Awaited: workload.AwaitedPage,
+			Lanes: atOnce},
 		Needs: workload.Needs{FS: true, CPUBound: true, OS: system()},
 		Doc: workload.Doc("Fetches a page over HTTP/1.1 again and again on each of a few connections, as wrk and ab " +
 			"do. One unit of work is one request. The page is served by the environment's own nginx: one process " +
@@ -205,8 +206,8 @@ func fetchKind() workload.Kind {
 	}
 	return workload.Kind{
 		Name: "http.fetch", Family: workload.FamilyWeb, WorkUnit: "request",
-		Is: workload.Traits{Server: workload.WebServer, Parallel: true, Awaited: workload.AwaitedPage, Lanes: atOnce,
-			PageSize: "size"},
+		Is: workload.Traits{Server: workload.WebServer, Parallel: true, Awaited: workload.AwaitedPage,
+			Lanes: atOnce, PageSize: "size"},
 		Needs: workload.Needs{Peer: true, CPUBound: true, OS: system()},
 		Doc: workload.Doc("Fetches a page as http.get does, but from an nginx on the controller's machine: the cost " +
 			"of a page over the environment's network, which net.stream and net.rr measure separately. The run's " +
