@@ -22,5 +22,5 @@
 //     margin. Over all hosts and cells, at most one in twenty of the claims is false (Benjamini and Hochberg).
 //  6. Explain (explain.go). The facts of a host that lies apart, ranked by how seldom the others have them.
 //
-// The simulations of this package hold size, coverage and power, and write their table into docs/method.md.
+// The simulations of this package hold size, coverage and power, and write their tables into simulated.md.
 package fleet

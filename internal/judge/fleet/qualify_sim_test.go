@@ -119,7 +119,7 @@ func (x *trialled) row(pass, fail float64) []string {
 		figure(fail), figure(max(0, 100-pass-fail))}
 }
 
-// TestSimulatedQualification holds the false alarms and the power of `tare qualify`, and the table in docs/method.md.
+// TestSimulatedQualification holds the false alarms and the power of `tare qualify`, and the table in simulated.md.
 func TestSimulatedQualification(t *testing.T) {
 	if testing.Short() {
 		t.Skip("thousands of machines are simulated")

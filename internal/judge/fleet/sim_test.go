@@ -18,7 +18,7 @@ import (
 	"tare/internal/stats"
 )
 
-var update = flag.Bool("update", false, "write the table of the simulations into docs/method.md, and golden files")
+var update = flag.Bool("update", false, "write the tables of the simulations into simulated.md, and golden files")
 
 const (
 	simAlpha  = 0.05
@@ -230,10 +230,10 @@ func (s *scenario) goals(t *testing.T, r rates) {
 const (
 	tableBegin = "<!-- written by go test ./internal/judge/fleet -run Simulated%s -update -->"
 	tableEnd   = "<!-- until here -->"
-	method     = "../../../docs/method.md"
+	tablePage  = "simulated.md"
 )
 
-// holdTable holds a table of docs/method.md to what was simulated, or writes it there. With a seed of the caller's the
+// holdTable holds a table of simulated.md to what was simulated, or writes it there. With a seed of the caller's the
 // figures are others than the table's.
 func holdTable(t *testing.T, name string, rows [][]string) {
 	t.Helper()
@@ -249,7 +249,7 @@ func holdTable(t *testing.T, name string, rows [][]string) {
 	if os.Getenv("TARE_SIM_SEED") != "" {
 		return
 	}
-	src, err := os.ReadFile(method)
+	src, err := os.ReadFile(tablePage)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,22 +257,22 @@ func holdTable(t *testing.T, name string, rows [][]string) {
 	before, rest, ok := strings.Cut(string(src), begin+"\n\n")
 	shown, after, end := strings.Cut(rest, "\n\n"+tableEnd)
 	if !ok || !end {
-		t.Fatalf("%s has no table between %q and %q", method, begin, tableEnd)
+		t.Fatalf("%s has no table between %q and %q", tablePage, begin, tableEnd)
 	}
 	if *update {
 		text := before + begin + "\n\n" + table + "\n\n" + tableEnd + after
-		if err := os.WriteFile(method, []byte(text), 0o644); err != nil {
+		if err := os.WriteFile(tablePage, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
 	if text := unlike(shown, table); text != "" {
-		t.Errorf("docs/method.md does not show what is simulated: %s; run go test ./internal/judge/fleet -run "+
+		t.Errorf("simulated.md does not show what is simulated: %s; run go test ./internal/judge/fleet -run "+
 			"Simulated%s -update", text, name)
 	}
 }
 
-// TestSimulatedFleets holds size, coverage and power to their goals, and the table in docs/method.md to what is seen.
+// TestSimulatedFleets holds size, coverage and power to their goals, and the table in simulated.md to what is seen.
 func TestSimulatedFleets(t *testing.T) {
 	if testing.Short() {
 		t.Skip("thousands of fleets are simulated")

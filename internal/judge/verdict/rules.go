@@ -35,18 +35,17 @@ func Rules() []Rule {
 		{Code: "nfs-udp", Severity: Attend, Doc: "an NFS mount runs over UDP",
 			Needs: "mount options read back from the kernel", find: nfsFindings},
 		{Code: "boot-retried", Severity: Info, Doc: "an environment opened only after a failed attempt",
-			Needs: "the record of each attempt to open an environment", find: retryFindings},
+			Needs: "the record of each attempt", find: retryFindings},
 		{Code: "clock-wrong", Severity: Attend, Doc: "the clock of a target is off by more than 1 %",
-			Needs: "the times of each trial by the agent's and by the controller's clock", find: clockFindings},
+			Needs: "each trial's length by both clocks", find: clockFindings},
 
 		{Code: "unequal-work", Severity: Withhold, Doc: "the two sides did not do the same work",
 			Needs: "the checks of each trial, and of each group in it: counts, sums, bytes"},
 		{Code: "unequal-access", Severity: Withhold, Doc: "direct I/O on one side and not on the other",
 			Needs: "the state direct of each trial"},
 		{Code: "durability-differs", Severity: Withhold,
-			Doc: "one side flushes to the disk and the other does not, or its server promises less",
-			Needs: "a metric of writing, and of both sides a known durability class or the settings of the server " +
-				"(the state server_promises of each trial)"},
+			Doc:   "one side flushes to the disk and the other does not, or its server promises less",
+			Needs: "a metric of writing, and of both sides a known durability class or the state server_promises"},
 		{Code: "flushes-differ", Severity: Attend,
 			Doc: "one side flushed to its disk and the other did not, or not a third as often",
 			Needs: "of both sides the flushes that the disks or the servers counted in the trials, or a known " +
@@ -124,9 +123,9 @@ func Rules() []Rule {
 			Doc: "the cost of a web page is the cost of the network it comes over: of a round trip and the page's " +
 				"bytes, or of a network workload, for the part of the page's time that this is in the baseline",
 			Needs: "a network workload and a web workload with the same other end, both decided: http.fetch with " +
-				"net.rr and net.stream direction=down, a page of the environment's own server that is loaded from " +
-				"elsewhere with both from the same place (from=), or a page and an iperf3 of another machine. A page " +
-				"that the environment fetches from its own server comes over its loopback", find: networkFindings},
+				"net.rr and net.stream direction=down, a page loaded from elsewhere with both from the same place " +
+				"(from=), or a page and an iperf3 of another machine",
+			find: networkFindings},
 		{Code: "predicts-build", Severity: Info,
 			Doc:   "a file workload ranks the targets in the same order as a build does",
 			Needs: "file workloads and a build in at least 5 targets", find: predictsFindings},
@@ -140,8 +139,7 @@ func Rules() []Rule {
 		{Code: "settings-differ", Severity: Info, Doc: "settings that differ and may explain a ratio that is DIFFERENT",
 			Needs: "the facts of both sides", find: settingFindings},
 		{Code: "idle-cost", Severity: Info, Doc: "what an idle environment costs the host",
-			Needs: "the facts idle.cpu, idle.rss_bytes, idle.pss_bytes, idle.processes and idle.disk_bytes, which " +
-				"--idle-cost measures", find: idleFindings},
+			Needs: "the facts idle.cpu, idle.rss_bytes and so on, which --idle-cost measures", find: idleFindings},
 		{Code: "energy-for-work", Severity: Info, Doc: "what a unit of work costs in energy",
 			Needs: "the metric energy_per_unit, which --energy measures", find: energyFindings},
 		{Code: "energy-unmeasurable", Severity: Info, Doc: "energy was asked for and is not known",

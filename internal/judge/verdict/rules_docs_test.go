@@ -61,9 +61,8 @@ func explainedText(t *testing.T) string {
 			}
 			fmt.Fprintf(&b, "\n### `%s`\n\n", r.Code)
 			for i, line := range []string{
-				strings.ToUpper(r.Doc[:1]) + r.Doc[1:] + ".",
-				"Evidence: " + r.Needs + ".",
 				"> " + plainText(f.Text) + ".",
+				"Evidence: " + r.Needs + ".",
 				"Remedy: " + plainText(f.Remedy) + ".",
 			} {
 				if i > 0 {

@@ -272,7 +272,7 @@ func (c *tailCase) simulate(rng *rand.Rand, runs int) (r tailRates) {
 }
 
 // TestSimulatedTails holds how often a tail, or a spread, is called another one that is the same, how often one is
-// found that differs, and how often the interval holds the true ratio; and the table in docs/method.md to that.
+// found that differs, and how often the interval holds the true ratio; and the table in simulated.md to that.
 func TestSimulatedTails(t *testing.T) {
 	if testing.Short() {
 		t.Skip("thousands of runs are simulated")
@@ -335,42 +335,42 @@ func TestSimulatedTails(t *testing.T) {
 }
 
 const (
-	methodPage = "../../../docs/method.md"
+	tablePage  = "simulated.md"
 	tableBegin = "<!-- written by go test ./internal/judge/verdict -run SimulatedTails -update -->\n\n"
 	tableEnd   = "\n<!-- until here -->"
 )
 
 var rateRE = regexp.MustCompile(`(\d+\.\d) %`)
 
-// holdTable holds the method's table to what is simulated. Rates may be a point apart: processors round the last bit
+// holdTable holds the table to what is simulated. Rates may be a point apart: processors round the last bit
 // differently, which now and then moves a run across a border.
 func holdTable(t *testing.T, table string) {
 	t.Helper()
-	src, err := os.ReadFile(methodPage)
+	src, err := os.ReadFile(tablePage)
 	if err != nil {
 		t.Fatal(err)
 	}
 	head, rest, ok := strings.Cut(string(src), tableBegin)
 	shown, tail, ended := strings.Cut(rest, tableEnd)
 	if !ok || !ended {
-		t.Fatalf("%s has no table of tails", methodPage)
+		t.Fatalf("%s has no table of tails", tablePage)
 	}
 	if *update {
-		if err := os.WriteFile(methodPage, []byte(head+tableBegin+table+tableEnd+tail), 0o644); err != nil {
+		if err := os.WriteFile(tablePage, []byte(head+tableBegin+table+tableEnd+tail), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
 	const how = "%s does not show what is simulated; write it anew with -update"
 	if rateRE.ReplaceAllString(shown, "#") != rateRE.ReplaceAllString(table, "#") {
-		t.Fatalf(how, methodPage)
+		t.Fatalf(how, tablePage)
 	}
 	a, b := rateRE.FindAllStringSubmatch(shown, -1), rateRE.FindAllStringSubmatch(table, -1)
 	for i := range a {
 		x, _ := strconv.ParseFloat(a[i][1], 64)
 		y, _ := strconv.ParseFloat(b[i][1], 64)
 		if math.Abs(x-y) > 1 {
-			t.Errorf(how, methodPage)
+			t.Errorf(how, tablePage)
 		}
 	}
 }
