@@ -73,7 +73,8 @@ func Common() []string {
 
 // interpreted are the arguments for Options.Interpreted. They leave out what takes a processor that runs ten million
 // instructions a second most of its boot: checks of its own ciphers, tables for tracing and BPF, changes of its own
-// code. docs/virtualbox.md says what the large ones cost.
+// code. Of 630 million instructions of the cloud kernel's boot the search for weak functions in ftrace's tables took 90
+// million, the changes of its own code 80 million, and the reading of BTF 60 million (by QEMU's -icount).
 const interpreted = "mitigations=off nokaslr tsc=reliable no_timer_check ipv6.disable=1 noreplace-smp audit=0 " +
 	"initcall_blacklist=crypto_kdf108_init,trace_eval_init,trace_eval_sync,init_kprobe_trace," +
 	"load_system_certificate_list,slab_sysfs_init,cubictcp_register,tracer_init_tracefs,event_trace_init," +

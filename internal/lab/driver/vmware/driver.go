@@ -3,7 +3,7 @@
 // medium is entered by its serial port, and left as it was found.
 //
 // It is opinionated about what is known. VMware's programs are not free to run in a test suite, so nothing here has
-// been run on the real product (docs/vmware.md says what has been run instead). Each key of the .vmx is documented, and
+// been run on the real product (docs/tested.md says what has been run instead). Each key of the .vmx is documented, and
 // the machine's own log is the evidence of every failure.
 package vmware
 
