@@ -185,7 +185,7 @@ func (cmd *whyCommand) canKeep(name string) error {
 }
 
 // draw writes the flame graph to its file and to the bundle.
-func (cmd *whyCommand) draw(in *calldiff.Input, res *schedule.AgainResult, name string) error {
+func (cmd *whyCommand) draw(in *calldiff.Input, res *schedule.RepeatResult, name string) error {
 	for _, target := range []string{in.Baseline.Name, in.Target.Name} {
 		if why := res.Unsampled[target]; why != "" {
 			return fmt.Errorf("there is no flame graph, because %s could not be sampled: %s", target,
@@ -233,7 +233,7 @@ func (cmd *whyCommand) note(format string, words ...string) {
 }
 
 // sampledSide are the trials of a target that were sampled.
-func sampledSide(res *schedule.AgainResult, target string) flame.Side {
+func sampledSide(res *schedule.RepeatResult, target string) flame.Side {
 	s := flame.Side{Name: target, Inside: res.Inside[target]}
 	for i := range res.Trials {
 		if t := &res.Trials[i]; t.Target == target && t.Sampled {
@@ -385,12 +385,12 @@ func (cmd *whyCommand) planFor(ctx context.Context, b *loaded, c *verdict.Cell) 
 
 // trace repeats the trials.
 func (cmd *whyCommand) trace(ctx context.Context, p *plan.Plan, c *verdict.Cell, tracer *tracing.Tracer,
-	sampler *perf.Recorder) (*calldiff.Input, *schedule.AgainResult, error) {
+	sampler *perf.Recorder) (*calldiff.Input, *schedule.RepeatResult, error) {
 	x := &execution{app: cmd.app, plan: p, runID: newRunID(), flags: &runFlags{quiet: true}, traces: true}
-	var res *schedule.AgainResult
+	var res *schedule.RepeatResult
 	began := time.Now()
 	var first time.Time
-	again := schedule.Again{Workload: c.Workload, Target: c.Target, Baseline: c.Baseline, Rounds: cmd.rounds,
+	again := schedule.RepeatOptions{Workload: c.Workload, Target: c.Target, Baseline: c.Baseline, Rounds: cmd.rounds,
 		Tracer: tracer, Begins: func(round int) {
 			left := ""
 			if round == 1 {
@@ -408,7 +408,7 @@ func (cmd *whyCommand) trace(ctx context.Context, p *plan.Plan, c *verdict.Cell,
 		again.Profiler = sampler
 	}
 	err := x.equip(ctx, func(config schedule.Config) (err error) {
-		res, err = schedule.RunAgain(ctx, config, again)
+		res, err = schedule.Repeat(ctx, config, again)
 		return err
 	})
 	if err != nil {
@@ -423,7 +423,7 @@ func (cmd *whyCommand) trace(ctx context.Context, p *plan.Plan, c *verdict.Cell,
 	return in, res, nil
 }
 
-func sideOf(res *schedule.AgainResult, target string) calldiff.Side {
+func sideOf(res *schedule.RepeatResult, target string) calldiff.Side {
 	s := calldiff.Side{Name: target, Inside: res.Inside[target] || res.Within[target] != "",
 		Within: res.Within[target], Hidden: res.Hidden[target], Serving: res.Serving[target], Lost: res.Lost[target]}
 	for i := range res.Trials {

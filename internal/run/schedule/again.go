@@ -14,9 +14,9 @@ import (
 	"tare/internal/sys/trace"
 )
 
-// Again asks for trials of one cell and its baseline that are repeated to explain a figure, each also while it is
-// traced.
-type Again struct {
+// RepeatOptions asks for trials of one cell and its baseline that are repeated to explain a figure, each also while it
+// is traced.
+type RepeatOptions struct {
 	Workload         string // label
 	Target, Baseline string
 	Rounds           int // how often; in each round each side has a trial that is traced and one that is not
@@ -33,22 +33,22 @@ type Profiler interface {
 	Stop(from, to int64) (*perf.Profile, error)
 }
 
-// AgainTrial is one of them.
-type AgainTrial struct {
+// RepeatedTrial is one of them.
+type RepeatedTrial struct {
 	Round  int // from 1
 	Target string
 	Record record.Trial
-	// Trace is what its own processes did, and Outside what served it on this machine, where its processes have a
-	// kernel of their own. Both are nil if it was not traced, or cannot be.
+	// Trace has the calls of the trial's own processes, and Outside those of the processes that serve it on this
+	// machine, where its own have another kernel. Both are nil if it was not traced, or cannot be.
 	Trace, Outside *trace.Trace
 	// Sampled says that it was done for Profile only, which is nil if it could not be sampled.
 	Sampled bool
 	Profile *perf.Profile
 }
 
-// AgainResult is what came of it.
-type AgainResult struct {
-	Trials []AgainTrial
+// RepeatResult holds the trials of Repeat and how each target was traced.
+type RepeatResult struct {
+	Trials []RepeatedTrial
 	// Serving are, by target, the names of the processes of this machine that served it while it was traced.
 	Serving map[string][]string
 	// Inside tells of each target whether the processes that do its trials are on this machine, where they can be
@@ -65,15 +65,15 @@ type AgainResult struct {
 	Share float64
 }
 
-// RunAgain opens the plan's environments and repeats the trials, in a random order within each round. Nothing is kept
-// but what it returns: c.Sink may be nil. The plan is to have this workload only, on both targets.
-func RunAgain(ctx context.Context, c Config, a Again) (res *AgainResult, err error) {
+// Repeat opens the plan's environments and repeats the trials, in a random order within each round. Nothing is kept but
+// its result: c.Sink may be nil. The plan is to have this workload only, on both targets.
+func Repeat(ctx context.Context, c Config, a RepeatOptions) (res *RepeatResult, err error) {
 	w, ok := c.Plan.Workload(a.Workload)
 	if !ok {
 		return nil, fmt.Errorf("the plan has no workload %s", a.Workload)
 	}
 	if c.Sink == nil {
-		c.Sink = nowhere{}
+		c.Sink = discardSink{}
 	}
 	s := watchStops()
 	defer s.end()
@@ -102,34 +102,35 @@ func RunAgain(ctx context.Context, c Config, a Again) (res *AgainResult, err err
 				"succeeded there", w.Label, target)
 		}
 	}
-	x := &again{Again: a, runner: r, w: w, run: c.Header.ID, agents: map[string]int{}, within: map[Agent]*guest{},
-		res: &AgainResult{Serving: map[string][]string{}, Inside: map[string]bool{}, Within: map[string]string{},
+	x := &repeater{RepeatOptions: a, runner: r, w: w, runID: c.Header.ID, agents: map[string]int{},
+		within: map[Agent]*guest{},
+		res: &RepeatResult{Serving: map[string][]string{}, Inside: map[string]bool{}, Within: map[string]string{},
 			Hidden: map[string]string{}, Lost: map[string]string{}, Unsampled: map[string]string{}, Share: 1}}
 	return x.res, x.carryOut(ctx)
 }
 
-// nowhere keeps nothing.
-type nowhere struct{}
+// discardSink keeps nothing.
+type discardSink struct{}
 
-func (nowhere) Plan(*plan.Plan) error                   { return nil }
-func (nowhere) Environments([]record.Environment) error { return nil }
-func (nowhere) Append(*record.Trial) error              { return nil }
+func (discardSink) Plan(*plan.Plan) error                   { return nil }
+func (discardSink) Environments([]record.Environment) error { return nil }
+func (discardSink) Append(*record.Trial) error              { return nil }
 
-// again is a repetition that goes on.
-type again struct {
-	Again
+// repeater is a repetition that goes on.
+type repeater struct {
+	RepeatOptions
 	*runner
 	w      *plan.Workload
-	run    string
+	runID  string
 	agents map[string]int // by target; 0 unless it is on this machine
 	within map[Agent]*guest
-	res    *AgainResult
+	res    *RepeatResult
 }
 
-func (x *again) carryOut(ctx context.Context) error {
+func (x *repeater) carryOut(ctx context.Context) error {
 	sides := []string{x.Baseline, x.Target}
 	for _, target := range sides {
-		if err := x.find(ctx, target); err != nil {
+		if err := x.findAgent(ctx, target); err != nil {
 			return err
 		}
 	}
@@ -146,9 +147,9 @@ func (x *again) carryOut(ctx context.Context) error {
 		}
 		var turns []turn
 		for _, side := range sides {
-			turns = append(turns, turn{side, x.plain}, turn{side, x.traced})
+			turns = append(turns, turn{side, x.runPlain}, turn{side, x.runTraced})
 			if x.Profiler != nil {
-				turns = append(turns, turn{side, x.sampled})
+				turns = append(turns, turn{side, x.runSampled})
 			}
 		}
 		x.rng.Shuffle(len(turns), func(i, j int) { turns[i], turns[j] = turns[j], turns[i] })
@@ -161,10 +162,10 @@ func (x *again) carryOut(ctx context.Context) error {
 	return nil
 }
 
-// find has a trial done to find the agent's process, and what serves it.
-func (x *again) find(ctx context.Context, target string) error {
+// findAgent runs one trial to find the agent's process, and the processes that serve it.
+func (x *repeater) findAgent(ctx context.Context, target string) error {
 	stop, found := make(chan struct{}), make(chan int, 1)
-	go func() { found <- tracing.FindAgent(x.run, stop) }()
+	go func() { found <- tracing.FindAgent(x.runID, stop) }()
 	t, err := x.trial(ctx, target)
 	close(stop)
 	pid := <-found
@@ -190,7 +191,7 @@ func (x *again) find(ctx context.Context, target string) error {
 }
 
 // serving are the processes that serve a target.
-func (x *again) serving(target string) []int {
+func (x *repeater) serving(target string) []int {
 	if f := x.table.targets[target].HostProcesses; f != nil {
 		return f()
 	}
@@ -198,7 +199,7 @@ func (x *again) serving(target string) []int {
 }
 
 // trial does one, and returns it.
-func (x *again) trial(ctx context.Context, target string) (*record.Trial, error) {
+func (x *repeater) trial(ctx context.Context, target string) (*record.Trial, error) {
 	before := len(x.journal.trials)
 	if err := x.trials.trial(ctx, x.w, record.Trial{Target: target, Block: 1}); err != nil {
 		return nil, err
@@ -209,16 +210,16 @@ func (x *again) trial(ctx context.Context, target string) (*record.Trial, error)
 	return &x.journal.trials[len(x.journal.trials)-1], nil
 }
 
-func (x *again) plain(ctx context.Context, round int, target string) error {
-	return x.once(ctx, round, target, false)
+func (x *repeater) runPlain(ctx context.Context, round int, target string) error {
+	return x.runTrial(ctx, round, target, false)
 }
 
-func (x *again) traced(ctx context.Context, round int, target string) error {
-	return x.once(ctx, round, target, true)
+func (x *repeater) runTraced(ctx context.Context, round int, target string) error {
+	return x.runTrial(ctx, round, target, true)
 }
 
-// sampled does a trial while the processes of its target are sampled. That it cannot be sampled ends nothing.
-func (x *again) sampled(ctx context.Context, round int, target string) error {
+// runSampled does a trial while the processes of its target are sampled. That it cannot be sampled ends nothing.
+func (x *repeater) runSampled(ctx context.Context, round int, target string) error {
 	pids := x.serving(target)
 	if agent := x.agents[target]; agent > 0 {
 		pids = proc.Family(agent)
@@ -250,13 +251,14 @@ func (x *again) sampled(ctx context.Context, round int, target string) error {
 	case failed != nil:
 		x.res.Unsampled[target] = failed.Error()
 	}
-	x.res.Trials = append(x.res.Trials, AgainTrial{Round: round, Target: target, Record: *t, Sampled: true,
+	x.res.Trials = append(x.res.Trials, RepeatedTrial{Round: round, Target: target, Record: *t, Sampled: true,
 		Profile: profile})
 	return nil
 }
 
-// howTraced says by what the work of a target is traced: from this machine, within its own kernel, both, or not at all.
-func (x *again) howTraced(target string) (roots trace.Roots, here bool, within *guest) {
+// traceRoots returns the processes that a trace of a target follows, and where it is taken: here on this machine,
+// within the target's own kernel, both, or neither.
+func (x *repeater) traceRoots(target string) (roots trace.Roots, here bool, within *guest) {
 	roots = trace.Roots{Agent: x.agents[target], Serving: x.serving(target)}
 	if roots.Agent > 0 {
 		roots.Services = proc.Family(roots.Agent)[1:]
@@ -265,10 +267,10 @@ func (x *again) howTraced(target string) (roots trace.Roots, here bool, within *
 	return roots, x.Tracer.Way == tracing.BPF && len(roots.Serving) > 0, x.guest(target)
 }
 
-// once does a trial of a round.
-func (x *again) once(ctx context.Context, round int, target string, traced bool) error {
-	a := AgainTrial{Round: round, Target: target}
-	roots, here, within := x.howTraced(target)
+// runTrial does a trial of a round.
+func (x *repeater) runTrial(ctx context.Context, round int, target string, traced bool) error {
+	a := RepeatedTrial{Round: round, Target: target}
+	roots, here, within := x.traceRoots(target)
 	if !traced {
 		here, within = false, nil
 	} else if !here && within == nil {
@@ -284,7 +286,7 @@ func (x *again) once(ctx context.Context, round int, target string, traced bool)
 	if traced {
 		defer x.withShare(target, x.res.Share)()
 	}
-	t, err := x.whileTraced(ctx, target, here, within, roots, &a)
+	t, err := x.traceTrial(ctx, target, here, within, roots, &a)
 	if err != nil {
 		return err
 	}
@@ -295,10 +297,10 @@ func (x *again) once(ctx context.Context, round int, target string, traced bool)
 	return nil
 }
 
-// whileTraced does a trial that is traced from this machine, within its own kernel, both, or not at all, and puts the
+// traceTrial does a trial that is traced from this machine, within its own kernel, both, or not at all, and puts the
 // traces into a.
-func (x *again) whileTraced(ctx context.Context, target string, here bool, within *guest, roots trace.Roots,
-	a *AgainTrial) (t *record.Trial, err error) {
+func (x *repeater) traceTrial(ctx context.Context, target string, here bool, within *guest, roots trace.Roots,
+	a *RepeatedTrial) (t *record.Trial, err error) {
 	failed := func(err error) error { return fmt.Errorf("trace %s in %s: %w", x.w.Label, target, err) }
 	if within != nil {
 		if err := within.start(ctx); err != nil {

@@ -23,9 +23,11 @@ func TestAgainWithoutAProcessHere(t *testing.T) {
 	kinds := func(n string) (*workload.Kind, bool) { return &simKind, n == "sim" }
 	const rounds = 3
 	var begun []int
-	res, err := RunAgain(t.Context(), Config{Plan: p, Kinds: kinds, Opener: w,
-		Header: verdict.Run{ID: "no-such-run"}}, Again{Workload: p.Workloads[0].Label, Target: "vm", Baseline: "host",
-		Rounds: rounds, Tracer: &tracing.Tracer{Way: tracing.Ptrace}, Begins: func(n int) { begun = append(begun, n) }})
+	res, err := Repeat(t.Context(), Config{Plan: p, Kinds: kinds, Opener: w,
+		Header: verdict.Run{ID: "no-such-run"}}, RepeatOptions{Workload: p.Workloads[0].Label, Target: "vm",
+		Baseline: "host",
+		Rounds:   rounds, Tracer: &tracing.Tracer{Way: tracing.Ptrace},
+		Begins: func(n int) { begun = append(begun, n) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,52 +52,54 @@ func TestAgainWithoutAProcessHere(t *testing.T) {
 	if len(res.Unsampled) > 0 {
 		t.Errorf("nobody asked for samples: %v", res.Unsampled)
 	}
-	res, err = RunAgain(t.Context(), Config{Plan: p, Kinds: kinds, Opener: w}, Again{Workload: p.Workloads[0].Label,
-		Target: "vm", Baseline: "host", Rounds: 1, Tracer: &tracing.Tracer{Way: tracing.Ptrace}, Profiler: nobody{}})
+	res, err = Repeat(t.Context(), Config{Plan: p, Kinds: kinds, Opener: w}, RepeatOptions{
+		Workload: p.Workloads[0].Label,
+		Target:   "vm", Baseline: "host", Rounds: 1, Tracer: &tracing.Tracer{Way: tracing.Ptrace},
+		Profiler: unusedProfiler{}})
 	if err != nil || res.Unsampled["vm"] == "" || len(res.Trials) != 2 {
 		t.Errorf("%+v, %v", res, err)
 	}
 	w.fails["vm"] = true
-	if _, err := RunAgain(t.Context(), Config{Plan: p, Kinds: kinds, Opener: w}, Again{
+	if _, err := Repeat(t.Context(), Config{Plan: p, Kinds: kinds, Opener: w}, RepeatOptions{
 		Workload: p.Workloads[0].Label, Target: "vm", Baseline: "host", Rounds: 1}); err == nil {
 		t.Error("a target whose trials fail was explained")
 	}
-	if _, err := RunAgain(t.Context(), Config{Plan: p, Kinds: kinds, Opener: w},
-		Again{Workload: "nosuch"}); err == nil {
+	if _, err := Repeat(t.Context(), Config{Plan: p, Kinds: kinds, Opener: w},
+		RepeatOptions{Workload: "nosuch"}); err == nil {
 		t.Error("a workload that the plan has not was explained")
 	}
 }
 
-// near is a world whose agents are processes of this machine, which the trials are too short to show.
-type near struct {
+// localWorld is a world whose agents are processes of this machine, which the trials are too short to show.
+type localWorld struct {
 	*world
 	t *testing.T
 }
 
-func (w near) Open(ctx context.Context, e *plan.Target, mounts []*plan.Target, session int) (Target, error) {
+func (w localWorld) Open(ctx context.Context, e *plan.Target, mounts []*plan.Target, session int) (Target, error) {
 	target, err := w.world.Open(ctx, e, mounts, session)
-	target.Agent, target.HostAgent = unasked{target.Agent, w.t}, os.Getpid
+	target.Agent, target.HostAgent = untracedAgent{target.Agent, w.t}, os.Getpid
 	return target, err
 }
 
-// unasked is an agent that is not to trace: this machine can.
-type unasked struct {
+// untracedAgent is an agent that is not to trace: this machine can.
+type untracedAgent struct {
 	Agent
 	t *testing.T
 }
 
-func (a unasked) Trace(context.Context, any, any) error {
+func (a untracedAgent) Trace(context.Context, any, any) error {
 	a.t.Error("an agent on this machine was asked to trace")
 	return nil
 }
 
 func TestAgainOfTrialsThatAreTooShort(t *testing.T) {
-	w := near{newWorld(0, map[string]float64{"host": 1000, "vm": 2000}), t}
+	w := localWorld{newWorld(0, map[string]float64{"host": 1000, "vm": 2000}), t}
 	p := simPlan("host", "vm")
 	p.Workloads = p.Workloads[:1]
-	res, err := RunAgain(t.Context(), Config{Plan: p, Opener: w, Header: verdict.Run{ID: "no-such-run"},
+	res, err := Repeat(t.Context(), Config{Plan: p, Opener: w, Header: verdict.Run{ID: "no-such-run"},
 		Kinds: func(n string) (*workload.Kind, bool) { return &simKind, n == "sim" }},
-		Again{Workload: p.Workloads[0].Label, Target: "vm", Baseline: "host", Rounds: 1,
+		RepeatOptions{Workload: p.Workloads[0].Label, Target: "vm", Baseline: "host", Rounds: 1,
 			Tracer: &tracing.Tracer{Way: tracing.Ptrace}})
 	if err != nil || len(res.Trials) != 2 {
 		t.Fatalf("%+v, %v", res, err)
@@ -107,8 +111,8 @@ func TestAgainOfTrialsThatAreTooShort(t *testing.T) {
 	}
 }
 
-// nobody is a profiler that is never asked.
-type nobody struct{}
+// unusedProfiler is a profiler that is never asked.
+type unusedProfiler struct{}
 
-func (nobody) Start([]int) error                        { panic("it was asked") }
-func (nobody) Stop(int64, int64) (*perf.Profile, error) { panic("it was asked") }
+func (unusedProfiler) Start([]int) error                        { panic("it was asked") }
+func (unusedProfiler) Stop(int64, int64) (*perf.Profile, error) { panic("it was asked") }

@@ -10,23 +10,23 @@ import (
 )
 
 const (
-	// mostStopped is how long the timed part of a trial may take whose work is stopped at each call (ptrace).
+	// mostStopped bounds the timed part of a trial that ptrace stops at each call.
 	mostStopped = 2 * time.Second
-	// enoughStopped is how long such a part takes at the least that tells what a unit of its work takes.
+	// enoughStopped is the shortest timed part from which the time of a unit of work can be told.
 	enoughStopped = 50 * time.Millisecond
-	// The share of a trial's work that is tried first, and what it grows by while that is too short.
+	// The share of a trial's work that is tried first, and the factor by which it grows while that is too short.
 	firstShare, shareGrowth = 1.0 / 1024, 8
 )
 
-// shorten finds how much of their work the traced trials do. Work that does nothing but system calls takes a hundred
-// times as long where each is stopped, and a few rounds would take many minutes. Both sides do the same share, so that
-// what is done once in a trial weighs about as much in both.
-func (x *again) shorten(ctx context.Context, sides []string) error {
+// shorten finds the share of their work that the traced trials do. Work that does nothing but system calls takes a
+// hundred times as long where each is stopped, and a few rounds would take many minutes. Both sides do the same share,
+// so that what is done once in a trial weighs about as much in both.
+func (x *repeater) shorten(ctx context.Context, sides []string) error {
 	if k, ok := x.trials.kinds(x.w.Kind); ok && k.SameWork {
 		return nil // its units differ from each other
 	}
 	for _, target := range sides {
-		roots, _, within := x.howTraced(target)
+		roots, _, within := x.traceRoots(target)
 		here := roots.Agent > 0 && x.Tracer.Way == tracing.Ptrace
 		if !here && (within == nil || within.way != tracing.Ptrace) {
 			continue
@@ -34,7 +34,7 @@ func (x *again) shorten(ctx context.Context, sides []string) error {
 		all := x.table.cells[cellKey{x.w.Label, target}].work
 		share, err := stoppedShare(all, func(share float64) (work, ns int64, err error) {
 			defer x.withShare(target, share)()
-			t, err := x.whileTraced(ctx, target, here, within, roots, &AgainTrial{})
+			t, err := x.traceTrial(ctx, target, here, within, roots, &RepeatedTrial{})
 			if err == nil && t.Error != nil {
 				err = fmt.Errorf("%s in %s: %w", x.w.Label, target, t.Error)
 			}
@@ -67,8 +67,8 @@ func stoppedShare(all int64, try func(share float64) (work, ns int64, err error)
 	return 1, nil
 }
 
-// withShare gives a target a share of its work, until what it returns is called.
-func (x *again) withShare(target string, share float64) (restore func()) {
+// withShare gives a target a share of its work, until restore is called.
+func (x *repeater) withShare(target string, share float64) (restore func()) {
 	c := x.table.cells[cellKey{x.w.Label, target}]
 	all := c.work
 	c.work = max(1, int64(math.Round(float64(all)*share)))

@@ -48,27 +48,27 @@ func TestShareOfStoppedWork(t *testing.T) {
 	}
 }
 
-// halting is a world whose agents trace by stopping the work at each call, which makes it ten times as long.
-type halting struct{ *world }
+// slowTraceWorld is a world whose agents trace by stopping the work at each call, which makes it ten times as long.
+type slowTraceWorld struct{ *world }
 
-func (w halting) Open(ctx context.Context, e *plan.Target, mounts []*plan.Target, session int) (Target, error) {
+func (w slowTraceWorld) Open(ctx context.Context, e *plan.Target, mounts []*plan.Target, session int) (Target, error) {
 	target, err := w.world.Open(ctx, e, mounts, session)
-	target.Agent = &stopping{Agent: target.Agent}
+	target.Agent = &slowTraceAgent{Agent: target.Agent}
 	return target, err
 }
 
-type stopping struct {
+type slowTraceAgent struct {
 	Agent
 	on bool
 }
 
-func (a *stopping) Trace(_ context.Context, request, answer any) error {
+func (a *slowTraceAgent) Trace(_ context.Context, request, answer any) error {
 	a.on = request.(trace.Request).Op == trace.OpStart
 	answer.(*trace.Answer).Trace = &trace.Trace{Seen: true}
 	return nil
 }
 
-func (a *stopping) Run(ctx context.Context, r wire.Run) (deploy.Outcome, error) {
+func (a *slowTraceAgent) Run(ctx context.Context, r wire.Run) (deploy.Outcome, error) {
 	out, err := a.Agent.Run(ctx, r)
 	if a.on {
 		out.Result.ElapsedNS *= 10
@@ -78,12 +78,12 @@ func (a *stopping) Run(ctx context.Context, r wire.Run) (deploy.Outcome, error) 
 
 // Trials that are stopped at each call do a share of their work, the same on both sides, and the others all of it.
 func TestStoppedTrialsDoLess(t *testing.T) {
-	w := halting{newWorld(0, map[string]float64{"host": 1000, "vm": 2000})}
+	w := slowTraceWorld{newWorld(0, map[string]float64{"host": 1000, "vm": 2000})}
 	p := simPlan("host", "vm")
 	p.Workloads = p.Workloads[:1]
-	res, err := RunAgain(t.Context(), Config{Plan: p, Opener: w,
+	res, err := Repeat(t.Context(), Config{Plan: p, Opener: w,
 		Kinds: func(n string) (*workload.Kind, bool) { return &simKind, n == "sim" }},
-		Again{Workload: p.Workloads[0].Label, Target: "vm", Baseline: "host", Rounds: 2,
+		RepeatOptions{Workload: p.Workloads[0].Label, Target: "vm", Baseline: "host", Rounds: 2,
 			Tracer: &tracing.Tracer{Way: tracing.Ptrace}})
 	if err != nil || len(res.Trials) != 8 {
 		t.Fatalf("%+v, %v", res, err)

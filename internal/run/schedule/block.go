@@ -14,7 +14,7 @@ import (
 const (
 	leastTrialDeadline   = 2 * time.Minute
 	trialDeadlineFactor  = 20
-	maxDiscardedShare    = 5 // at most one block in this many is discarded for what the host did
+	maxDiscardedShare    = 5 // of the blocks, at most one in this many is discarded for the host's sake
 	discardSteal         = 0.10
 	ruleSteal            = "host steal above 10 % of a block"
 	ruleThrottle         = "thermal throttling of the host during a block"
@@ -39,7 +39,7 @@ func (r *runner) block(ctx context.Context, w *plan.Workload) error {
 		}
 	}
 	r.quiet.reset()
-	stopped := r.budget.stops.sofar()
+	stopped := r.budget.stops.count()
 	order := Orders(r.plan.Seed, fmt.Sprintf("%s/%d", w.Label, r.journal.session), len(slots))(n)
 	for position, slot := range order {
 		t := slots[slot]

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// errBudget ends a session, and what is under way in it, when the budget is spent.
+// errBudget ends a session, with all calls under way in it, when the budget is spent.
 var errBudget = errors.New("the time budget is spent")
 
 // budget is the time that the run may take.
@@ -19,16 +19,16 @@ type budget struct {
 	cut     bool // calibration was cut short by it, so that its length is not known
 }
 
-// spent is how much of the budget is used up. Nothing was while tare was stopped.
-func (b *budget) spent() time.Duration { return time.Since(b.started) - b.stops.sofar().total }
+// spent returns the used part of the budget. Time in which tare was stopped does not count.
+func (b *budget) spent() time.Duration { return time.Since(b.started) - b.stops.count().total }
 
-// overrun tells whether what takes so long would end after the budget.
+// overrun tells whether work that takes d would end after the budget.
 func (b *budget) overrun(d time.Duration) bool {
 	return b.limit > 0 && b.spent()+d > b.limit
 }
 
-// context returns a context that ends, with errBudget as its cause, when the budget is spent. It is for what comes
-// before measuring, and may be cut short without a loss: openings, cards and calibration, but no trial.
+// context returns a context that ends, with errBudget as its cause, when the budget is spent. It is for the steps
+// before measuring, which may be cut short without a loss: openings, cards and calibration, but no trial.
 func (b *budget) context(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if b.limit > 0 {
@@ -46,7 +46,8 @@ func (b *budget) context(ctx context.Context) (context.Context, context.CancelFu
 	return ctx, func() { cancel(nil) }
 }
 
-// ended is why a context of a budget ended: errBudget, or what ended the run; nil while it has not.
+// ended returns the reason why a context of a budget ended: errBudget, or the error that ended the run; nil while it
+// has not.
 func ended(ctx context.Context) error {
 	if context.Cause(ctx) == errBudget {
 		return errBudget

@@ -39,11 +39,11 @@ func (s *coldStart) hostCold(w *plan.Workload) bool {
 	return ok && k.HostCold != nil && k.HostCold(w.Params)
 }
 
-// here is what the controller's own machine is.
+// here has the facts of the controller's own machine.
 var here = sync.OnceValue(func() record.Facts { return sysinfo.Collect(context.Background(), "") })
 
-// doubtCold doubts a trial that is to begin cold in an environment with another kernel than the controller's, where no
-// driver can drop what lies beneath it: its agent dropped what its own kernel cached, and sees no more.
+// doubtCold warns of a trial that is to begin cold in an environment with another kernel than the controller's, where
+// no driver can drop the caches beneath it: its agent dropped those of its own kernel, and sees no others.
 func (s *coldStart) doubtCold(w *plan.Workload, target string) []record.Warning {
 	t := s.table.targets[target]
 	if !s.hostCold(w) || t.DropHostCache != nil {

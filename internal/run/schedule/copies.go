@@ -19,8 +19,8 @@ const (
 	warmUpsBelow = 3
 )
 
-// What must be left of this machine's memory when another copy is opened: so much, and what the largest one before it
-// took, with room to work.
+// Memory of this machine that must be left when another copy is opened: a fixed part, and as much as the largest copy
+// before it took, with room to work.
 const (
 	spareMemory = 256 << 20
 	roomToWork  = 1.5
@@ -55,19 +55,19 @@ func (o *envOpener) beginCopies() {
 			first := like.Target
 			set = &copySet{of: e.Like, open: []*Target{&first}}
 			o.sets[e.Like] = set
-			like.Agent = &together{set, 1}
+			like.Agent = &copyGroup{set, 1}
 			like.Target.Close = func() error {
 				var all []func() error
 				for _, t := range set.open {
 					all = append(all, t.Close)
 				}
-				return closeTogether(all)
+				return closeAll(all)
 			}
 		}
 		t := like.Target
 		t.Close, t.Mounts, t.HostThreads, t.HostProcesses, t.Record.Name = nil, nil, nil, nil, e.Name
 		t.HostExits, t.HostAgent = nil, nil
-		t.Agent = &together{set, e.Copies}
+		t.Agent = &copyGroup{set, e.Copies}
 		if t.DropHostCache != nil {
 			t.DropHostCache = set.dropHostCaches(e.Copies)
 		}
@@ -92,8 +92,8 @@ func (s *copySet) dropHostCaches(n int) func(context.Context) error {
 	}
 }
 
-// openCopies opens what a target of copies lacks. If that is not possible, the target is given up, and the reason is on
-// record. The error is of what ends the run: a full disk, a spent budget or the end of the context.
+// openCopies opens the copies that a target lacks. If that is not possible, the target is given up, and the reason is
+// on record. An error ends the run: a full disk, a spent budget or the end of the context.
 func (o *envOpener) openCopies(ctx context.Context, e *plan.Target) error {
 	set, at := o.sets[e.Like], o.table.targets[e.Name]
 	if set == nil || at == nil || at.dead != nil || len(set.open) >= e.Copies {
@@ -211,8 +211,8 @@ func (k *calibrator) withCopies(ctx context.Context, w *plan.Workload) error {
 	return nil
 }
 
-// share is what a copy does in a time, of what one does alone in it, by the fastest trials of both; 0 if one is not
-// known.
+// share returns the pace of a copy as a fraction of the pace of one that works alone, by the fastest trials of both; 0
+// if one is not known.
 func share(alone, c *cell) float64 {
 	if alone.unit <= 0 || c.unit <= 0 {
 		return 0

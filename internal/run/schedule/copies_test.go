@@ -16,8 +16,8 @@ import (
 	"tare/internal/record"
 )
 
-// crowded is a world with two processors: copies that work at the same time are slower when they are more than two.
-type crowded struct {
+// twoCPUWorld is a world with two processors: copies that work at the same time are slower when they are more than two.
+type twoCPUWorld struct {
 	*world
 	mu     sync.Mutex
 	here   int                // agents that are ready or at work
@@ -26,11 +26,11 @@ type crowded struct {
 	slower map[string]float64 // agents that are slower than others when they are not alone
 }
 
-func (w *crowded) Open(ctx context.Context, e *plan.Target, mounts []*plan.Target, session int) (Target, error) {
+func (w *twoCPUWorld) Open(ctx context.Context, e *plan.Target, mounts []*plan.Target, session int) (Target, error) {
 	w.cost[e.Name] = 1
 	t, err := w.world.Open(ctx, e, mounts, session)
 	if a, ok := t.Agent.(*simAgent); ok {
-		t.Agent = &crowdedAgent{a, w}
+		t.Agent = &twoCPUAgent{a, w}
 		t.HostMemory = func() (record.Memory, error) {
 			return record.Memory{Resident: 8 << 20,
 				Proportional: 5 << 20}, nil
@@ -39,12 +39,12 @@ func (w *crowded) Open(ctx context.Context, e *plan.Target, mounts []*plan.Targe
 	return t, err
 }
 
-type crowdedAgent struct {
+type twoCPUAgent struct {
 	*simAgent
-	w *crowded
+	w *twoCPUWorld
 }
 
-func (a *crowdedAgent) RunHeld(ctx context.Context, r wire.Run, h deploy.Held) (deploy.Outcome, error) {
+func (a *twoCPUAgent) RunHeld(ctx context.Context, r wire.Run, h deploy.Held) (deploy.Outcome, error) {
 	w := a.w
 	w.mu.Lock()
 	w.here++
@@ -94,10 +94,10 @@ func densePlan(floor float64, steps ...int) *plan.Plan {
 }
 
 // pack carries a plan out, and returns what was told of what did not open or was given up.
-func pack(t *testing.T, p *plan.Plan, change func(w *crowded)) (w *crowded, m *memory, r *verdict.Result,
+func pack(t *testing.T, p *plan.Plan, change func(w *twoCPUWorld)) (w *twoCPUWorld, m *memorySink, r *verdict.Result,
 	told []string) {
 	t.Helper()
-	w = &crowded{world: newWorld(0.003, map[string]float64{}), slower: map[string]float64{}}
+	w = &twoCPUWorld{world: newWorld(0.003, map[string]float64{}), slower: map[string]float64{}}
 	if change != nil {
 		change(w)
 	}
@@ -180,7 +180,7 @@ func TestCopiesUntilTheFloor(t *testing.T) {
 // A copy that does not open takes the numbers with it that need it. That is told once.
 func TestACopyThatDoesNotOpen(t *testing.T) {
 	timeless(t, func(t *testing.T, _ func()) {
-		_, m, r, told := pack(t, densePlan(0.1, 2, 4, 8), func(w *crowded) { w.broken["box-copy3"] = true })
+		_, m, r, told := pack(t, densePlan(0.1, 2, 4, 8), func(w *twoCPUWorld) { w.broken["box-copy3"] = true })
 		if got, want := states(r), "1 keeps, 2 keeps, 4 not-open, 8 not-open"; got != want {
 			t.Errorf("%s\nwant %s", got, want)
 		}
@@ -205,7 +205,7 @@ func TestACopyThatDoesNotOpen(t *testing.T) {
 // A copy that ends costs the numbers that need it, and no other.
 func TestACopyThatEnds(t *testing.T) {
 	timeless(t, func(t *testing.T, _ func()) {
-		_, _, r, told := pack(t, densePlan(0.1, 2, 4), func(w *crowded) { w.dies["box-copy4"] = 3 })
+		_, _, r, told := pack(t, densePlan(0.1, 2, 4), func(w *twoCPUWorld) { w.dies["box-copy4"] = 3 })
 		d := &r.Density[0]
 		if d.Steps[1].State != verdict.KeepsFloor || d.Steps[2].State == verdict.KeepsFloor {
 			t.Errorf("%s", states(r))
@@ -219,7 +219,7 @@ func TestACopyThatEnds(t *testing.T) {
 // A trial counts only if all copies worked through most of it.
 func TestCopiesThatAreApart(t *testing.T) {
 	timeless(t, func(t *testing.T, _ func()) {
-		_, m, r, _ := pack(t, densePlan(0.1, 2), func(w *crowded) { w.slower["box-copy2"] = 3 })
+		_, m, r, _ := pack(t, densePlan(0.1, 2), func(w *twoCPUWorld) { w.slower["box-copy2"] = 3 })
 		if s := r.Density[0].Steps[1]; s.State != verdict.NoFigure || !strings.Contains(s.Why,
 			"all at work for only 33 %") {
 			t.Errorf("%+v", s)
@@ -234,7 +234,7 @@ func TestCopiesThatAreApart(t *testing.T) {
 
 // When one copy fails, the others are not waited for in vain.
 func TestTogetherGivesUpTogether(t *testing.T) {
-	w := &crowded{world: newWorld(0, map[string]float64{}), slower: map[string]float64{}}
+	w := &twoCPUWorld{world: newWorld(0, map[string]float64{}), slower: map[string]float64{}}
 	set := &copySet{of: "box"}
 	for _, name := range []string{"box", "box-copy2"} {
 		got, err := w.Open(t.Context(), &plan.Target{Name: name}, nil, 1)
@@ -243,21 +243,21 @@ func TestTogetherGivesUpTogether(t *testing.T) {
 		}
 		set.open = append(set.open, &got)
 	}
-	set.open[1].Agent = failing{set.open[1].Agent}
-	_, err := (&together{set, 2}).Run(t.Context(), wire.Run{Work: 1})
+	set.open[1].Agent = failingAgent{set.open[1].Agent}
+	_, err := (&copyGroup{set, 2}).Run(t.Context(), wire.Run{Work: 1})
 	if err == nil || err.Error() != "copy 2 of 2 of box: no room" {
 		t.Errorf("got %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := (&together{set, 2}).Run(ctx, wire.Run{Work: 1}); !errors.Is(err, context.Canceled) {
+	if _, err := (&copyGroup{set, 2}).Run(ctx, wire.Run{Work: 1}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }
 
-// failing is an agent whose trials fail before they begin.
-type failing struct{ Agent }
+// failingAgent is an agent whose trials fail before they begin.
+type failingAgent struct{ Agent }
 
-func (failing) RunHeld(context.Context, wire.Run, deploy.Held) (deploy.Outcome, error) {
+func (failingAgent) RunHeld(context.Context, wire.Run, deploy.Held) (deploy.Outcome, error) {
 	return deploy.Outcome{}, &record.Failure{Kind: "setup", Message: "no room"}
 }

@@ -26,11 +26,11 @@ import (
 const kindLoadHostDied = "load-host-died"
 
 const (
-	// leastLead is how long before the common beginning it is announced, beside twice the longest round trip, which
-	// mostLead bounds: an agent waits no longer than a second.
+	// leastLead is the time from the announcement of the common beginning to the beginning, beside twice the longest
+	// round trip, which mostLead bounds: an agent waits no longer than a second.
 	leastLead = 5 * time.Millisecond
 	mostLead  = 800 * time.Millisecond
-	// counterLead is how much earlier a database server's counters are read than the hosts begin.
+	// counterLead is the time from the reading of a database server's counters to the hosts' beginning.
 	counterLead = 20 * time.Millisecond
 	// mostStagger bounds by how much the last of several hosts begins later, so that their requests do not fall due
 	// together.
@@ -40,9 +40,9 @@ const (
 	crowdStep  = 10.0
 )
 
-// crowding does trials whose load several environments offer together, in the place of the target. The target serves:
+// jointLoad does trials whose load several environments offer together, in the place of the target. The target serves:
 // with its own server, which is started for the trial, or with one that is there already.
-type crowding struct {
+type jointLoad struct {
 	x      *trialRunner
 	w      *plan.Workload
 	target string
@@ -50,19 +50,19 @@ type crowding struct {
 	mark   func(begins bool) // may be nil
 }
 
-// member is one of the environments.
+// member is one of the environments that offer the load.
 type member struct {
 	name  string
 	agent Agent
 	run   wire.Run
-	// way is where a port of the target is reached from here; nil unless the trial starts the server. listen is the
-	// address at which the server has to listen for that; invalid for all.
-	way    func(port uint16) (netip.AddrPort, error)
+	// route returns the address at which this member reaches a port of the target; nil unless the trial starts the
+	// server. listen is the address at which the server has to listen for that; invalid for all.
+	route  func(port uint16) (netip.AddrPort, error)
 	listen netip.Addr
 }
 
 // Calibrate implements worker: the work grows until all of it together takes long enough.
-func (c *crowding) Calibrate(ctx context.Context, q wire.Calibrate) (got wire.Calibrated, err error) {
+func (c *jointLoad) Calibrate(ctx context.Context, q wire.Calibrate) (got wire.Calibrated, err error) {
 	most := int64(math.MaxInt64 / 2)
 	if k, ok := c.x.kinds(c.w.Kind); ok {
 		if n := k.WorkLimit(c.w.Params); n > 0 {
@@ -96,19 +96,19 @@ func (c *crowding) Calibrate(ctx context.Context, q wire.Calibrate) (got wire.Ca
 }
 
 // Run implements worker.
-func (c *crowding) Run(ctx context.Context, run wire.Run) (deploy.Outcome, error) {
+func (c *jointLoad) Run(ctx context.Context, run wire.Run) (deploy.Outcome, error) {
 	return c.do(ctx, run, true)
 }
 
-// came is what came of a member, or of the server, whose number is below 0.
-type came struct {
+// memberResult is the result of a member, or of the server, whose number is below 0.
+type memberResult struct {
 	number int
 	out    deploy.Outcome
 	err    error
 }
 
 // do has all members do their shares together. When it returns, none of them works any more.
-func (c *crowding) do(ctx context.Context, run wire.Run, strict bool) (o deploy.Outcome, err error) {
+func (c *jointLoad) do(ctx context.Context, run wire.Run, strict bool) (o deploy.Outcome, err error) {
 	o.Start = time.Now()
 	members, err := c.members(ctx, run)
 	if err != nil {
@@ -118,26 +118,26 @@ func (c *crowding) do(ctx context.Context, run wire.Run, strict bool) (o deploy.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	mark := c.mark
-	if mark == nil || !strict { // nobody asks what a calibration does
+	if mark == nil || !strict { // a calibration has no timed part to mark
 		mark = func(bool) {}
 	}
 	g := &gate{open: make(chan struct{}), missing: len(members), gap: c.stagger(len(members)), mark: mark}
 	if c.divided() && c.server() != nil {
 		g.lead = counterLead
 	}
-	all, over := make(chan came, len(members)+1), make(chan struct{})
+	all, over := make(chan memberResult, len(members)+1), make(chan struct{})
 	going := 0
 	begin := func(number int, agent Agent, run wire.Run, h deploy.Held) {
 		going++
 		go func() {
 			out, err := agent.RunHeld(ctx, run, h)
-			all <- came{number, out, err}
+			all <- memberResult{number, out, err}
 		}()
 	}
-	var first *came
+	var first *memberResult
 	var server *deploy.Outcome
 	outs := make([]deploy.Outcome, len(members))
-	take := func(e came) {
+	take := func(e memberResult) {
 		going--
 		switch {
 		case e.err != nil:
@@ -173,7 +173,7 @@ func (c *crowding) do(ctx context.Context, run wire.Run, strict bool) (o deploy.
 		}
 		m := &members[i]
 		if err := c.reach(m, offer); err != nil {
-			first = &came{number: i, err: err}
+			first = &memberResult{number: i, err: err}
 			cancel()
 			break
 		}
@@ -232,20 +232,20 @@ func listenAt(members []member) string {
 }
 
 // reach tells a member where the server is that the target offers, if it does.
-func (c *crowding) reach(m *member, offer string) (err error) {
+func (c *jointLoad) reach(m *member, offer string) (err error) {
 	switch url := m.run.Params["url"]; {
-	case m.way == nil:
+	case m.route == nil:
 		return nil
 	case c.divided():
-		s, err := sql.Reached(offer, m.way)
+		s, err := sql.Reached(offer, m.route)
 		m.run.Serving = &wire.Serving{Endpoint: s.Endpoint, Starts: s.Starts, Trials: s.Trials}
 		return err
 	case stack.Names(url):
 		m.run.Serving = &wire.Serving{}
-		m.run.Serving.Endpoint, err = stack.Reached(offer, url, m.way)
+		m.run.Serving.Endpoint, err = stack.Reached(offer, url, m.route)
 		return err
 	default:
-		at, err := m.way(port(offer))
+		at, err := m.route(port(offer))
 		m.run.Params["url"] = fmt.Sprintf("http://%s/page.bin", at)
 		return err
 	}
@@ -257,7 +257,7 @@ func port(offer string) uint16 {
 }
 
 // failed says which of the hosts failed.
-func (c *crowding) failed(name string, agent Agent, hosts int, err error) *record.Failure {
+func (c *jointLoad) failed(name string, agent Agent, hosts int, err error) *record.Failure {
 	f := *failure("load-host-failed", err)
 	if !agent.Alive() {
 		f.Kind = kindLoadHostDied
@@ -267,9 +267,9 @@ func (c *crowding) failed(name string, agent Agent, hosts int, err error) *recor
 }
 
 // server is the agent that serves meanwhile; nil if the target is one of the hosts, or if its peer serves.
-func (c *crowding) server() Agent {
+func (c *jointLoad) server() Agent {
 	e, ok := c.x.plan.Target(c.target)
-	if !ok || c.peered() || c.divided() && !c.starts() {
+	if !ok || c.usesPeer() || c.divided() && !c.startsServer() {
 		return nil
 	}
 	for i := range c.hosts {
@@ -280,32 +280,32 @@ func (c *crowding) server() Agent {
 	return c.x.table.targets[c.target].Agent
 }
 
-// peered tells whether the other end is a peer in the target.
-func (c *crowding) peered() bool {
+// usesPeer tells whether the other end is a peer in the target.
+func (c *jointLoad) usesPeer() bool {
 	k, ok := c.x.kinds(c.w.Kind)
 	return ok && k.Needs.Peer
 }
 
-// starts tells whether the server is tare's own, in the target.
-func (c *crowding) starts() bool {
+// startsServer tells whether the server is tare's own, in the target.
+func (c *jointLoad) startsServer() bool {
 	p := c.w.Params
-	return !c.peered() && (p["url"] == "" && p["urls"] == "" && p["address"] == "" || stack.Names(p["url"]))
+	return !c.usesPeer() && (p["url"] == "" && p["urls"] == "" && p["address"] == "" || stack.Names(p["url"]))
 }
 
-// divided tells whether the members divide what is in the work among them, and not its units.
-func (c *crowding) divided() bool {
+// divided tells whether the members divide the content of the work among them, and not its units.
+func (c *jointLoad) divided() bool {
 	k, ok := c.x.kinds(c.w.Kind)
 	return ok && k.Divided
 }
 
 // members are the environments with their shares of the work, each with a way to the target.
-func (c *crowding) members(ctx context.Context, run wire.Run) (all []member, err error) {
+func (c *jointLoad) members(ctx context.Context, run wire.Run) (all []member, err error) {
 	whole, weights := int64(0), []int64{}
 	for i := range c.hosts {
 		whole += c.hosts[i].Weight
 		weights = append(weights, c.hosts[i].Weight)
 	}
-	sofar := int64(0)
+	assigned := int64(0)
 	for i, h := range c.hosts {
 		t := c.x.table.targets[h.Name]
 		if t == nil || t.dead != nil || !t.Agent.Alive() {
@@ -321,23 +321,23 @@ func (c *crowding) members(ctx context.Context, run wire.Run) (all []member, err
 		m.run.Seed += uint64(i) // their requests fall due at other times
 		m.run.Params = maps.Clone(run.Params)
 		delete(m.run.Params, workload.FromParam)
-		// What the server is loaded with is for the target alone.
+		// The server's data are for the target alone.
 		if m.run.Files, err = c.x.supplies.bring(ctx, c.w, h.Name, "data"); err != nil {
 			return nil, c.failed(h.Name, t.Agent, len(c.hosts), err)
 		}
-		from := portion(run.Work, sofar, whole)
-		sofar += h.Weight
+		from := portion(run.Work, assigned, whole)
+		assigned += h.Weight
 		if c.divided() {
 			m.run.Parts, m.run.Part = weights, i
-		} else if m.run.Work = portion(run.Work, sofar, whole) - from; m.run.Work < 1 {
+		} else if m.run.Work = portion(run.Work, assigned, whole) - from; m.run.Work < 1 {
 			return nil, &record.Failure{Kind: "refused", Message: fmt.Sprintf("%d units of work are too few for %d "+
 				"hosts; use longer trials", run.Work, len(c.hosts))}
 		}
-		if text := m.run.Params["rate"]; text != "" && !c.peered() {
+		if text := m.run.Params["rate"]; text != "" && !c.usesPeer() {
 			rate, _ := strconv.ParseFloat(text, 64)
 			m.run.Params["rate"] = strconv.FormatFloat(rate*float64(h.Weight)/float64(whole), 'g', -1, 64)
 		}
-		if c.peered() || c.starts() {
+		if c.usesPeer() || c.startsServer() {
 			place := c.target
 			if e, ok := c.x.plan.Target(c.target); ok {
 				place = e.Place()
@@ -348,10 +348,10 @@ func (c *crowding) members(ctx context.Context, run wire.Run) (all []member, err
 			case peer.Missing != "" || err != nil:
 				return nil, &record.Failure{Kind: "refused", Message: fmt.Sprintf("%s does not reach %s, which it is "+
 					"to load: %s", h.Name, c.target, peer.Missing)}
-			case c.peered():
+			case c.usesPeer():
 				m.run.Params[workload.ToParam], m.run.Peer = c.target, peer
 			default:
-				m.leads(ctx, c.x.table.targets[place], t, at.Addr())
+				m.setRoute(ctx, c.x.table.targets[place], t, at.Addr())
 			}
 		}
 		all = append(all, m)
@@ -359,12 +359,12 @@ func (c *crowding) members(ctx context.Context, run wire.Run) (all []member, err
 	return all, nil
 }
 
-// leads keeps how a member, a target, reaches another environment, whose peer it found at an address.
-func (m *member) leads(ctx context.Context, o, t *target, at netip.Addr) {
-	m.way = func(port uint16) (netip.AddrPort, error) { return netip.AddrPortFrom(at, port), nil }
+// setRoute keeps how a member, a target, reaches another environment, whose peer it found at an address.
+func (m *member) setRoute(ctx context.Context, o, t *target, at netip.Addr) {
+	m.route = func(port uint16) (netip.AddrPort, error) { return netip.AddrPortFrom(at, port), nil }
 	switch {
 	case o.Forward != nil && t.Loopback != "" && !o.is(t):
-		m.way = func(port uint16) (netip.AddrPort, error) { return t.through(ctx, o, port) }
+		m.route = func(port uint16) (netip.AddrPort, error) { return t.through(ctx, o, port) }
 	case o.Loopback == loopback && at.String() == t.Loopback:
 		m.listen = netip.MustParseAddr(loopback)
 	default:
@@ -372,16 +372,16 @@ func (m *member) leads(ctx context.Context, o, t *target, at netip.Addr) {
 	}
 }
 
-// portion is how much of some work so many of all parts are.
+// portion returns the share of work that belongs to parts of all.
 func portion(work, parts, all int64) int64 {
 	return int64(float64(work) * (float64(parts) / float64(all)))
 }
 
-// stagger is by how much each host begins after the one before, so that requests that are due at equal distances are so
-// over all hosts.
-func (c *crowding) stagger(hosts int) time.Duration {
+// stagger returns the delay of each host after the one before, so that requests that are due at equal distances are so
+// over all hosts; 0 for none.
+func (c *jointLoad) stagger(hosts int) time.Duration {
 	rate, err := strconv.ParseFloat(c.w.Params["rate"], 64)
-	if err != nil || rate <= 0 || c.peered() || c.w.Params["arrivals"] != "constant" {
+	if err != nil || rate <= 0 || c.usesPeer() || c.w.Params["arrivals"] != "constant" {
 		return 0
 	}
 	gap := 1e9 / rate
@@ -417,7 +417,8 @@ func (g *gate) ready(ctx context.Context, number int, rtt int64) (at int64, err 
 	return g.wait(ctx, number)
 }
 
-// soon is when a trial can begin that agents at such a distance, ns, are told of now, by wire.Now.
+// soon returns the time, by wire.Now, at which a trial can begin of which agents with a round trip of rtt ns are told
+// now.
 func soon(rtt int64) int64 { return wire.Now() + min(int64(mostLead), int64(leastLead)+2*rtt) }
 
 func (g *gate) wait(ctx context.Context, number int) (at int64, err error) {

@@ -124,7 +124,7 @@ func (m *machines) run(t *testing.T, p *plan.Plan, events func(Event)) []record.
 // runWith completes a configuration and carries its plan out.
 func (m *machines) runWith(t *testing.T, c Config) []record.Trial {
 	t.Helper()
-	sink := &memory{files: map[string]string{}}
+	sink := &memorySink{files: map[string]string{}}
 	c.Opener, c.Sink, c.Evidence, c.Kinds, c.Header = m, sink, sink, all.Lookup, verdict.Run{ID: "test"}
 	_, trials, err := Run(t.Context(), c)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"tare/internal/run/durability"
 )
 
-// flushes completes the records of an environment and of its mounts with what is known of a flush there: what the
-// configuration declares and, where the run is to try it, what was seen. It is no part of any trial.
+// flushes completes the records of an environment and of its mounts with the semantics of a flush there: as the
+// configuration declares it and, where the run is to try it, as it was seen. It is no part of any trial.
 func (d *Drivers) flushes(ctx context.Context, s *deploy.Conn, e *plan.Target, t *Target) error {
 	if err := d.flush(ctx, s, e, &t.Record, ""); err != nil {
 		return err
@@ -46,7 +46,7 @@ func (d *Drivers) flush(ctx context.Context, s *deploy.Conn, e *plan.Target, r *
 	return nil
 }
 
-// subject is where the target's flushes end on this machine; ok is false where that is not on this machine, or not
+// subject returns the place on this machine where the target's flushes end; ok is false where that is elsewhere, or not
 // known.
 func (d *Drivers) subject(s *deploy.Conn, e *plan.Target, r *record.Environment,
 	root string) (subject durability.Subject, inMemory string, ok bool) {

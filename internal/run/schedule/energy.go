@@ -20,8 +20,8 @@ type energyMeter struct {
 	here   map[string]string
 }
 
-// mostApart bounds the time between the two readings of a trial, by its timed part: what lies before and behind that is
-// in the figure.
+// mostApart bounds the time between the two readings of a trial, as a multiple of its timed part: the energy of the
+// time before and behind that is in the figure.
 const mostApart = 1.1
 
 // openEnergy finds the plan's source; nil for a plan that asks for none. A run goes on without one.
@@ -37,9 +37,9 @@ func openEnergy(ctx context.Context, e *plan.Energy, sys string) *energyMeter {
 	return m
 }
 
-// lacks says why the energy of a target's trials is not known; "" if it can be.
-func (m *energyMeter) lacks(name string, at *target) string {
-	if m.source == nil || m.source.Name() == energy.Meter { // what that is the meter of, its user knows
+// unknownReason says why the energy of a target's trials is not known; "" if it can be.
+func (m *energyMeter) unknownReason(name string, at *target) string {
+	if m.source == nil || m.source.Name() == energy.Meter { // a meter's user knows its scope
 		return m.why
 	}
 	why, known := m.here[name]
@@ -55,21 +55,22 @@ func (m *energyMeter) lacks(name string, at *target) string {
 	return why
 }
 
-// spending is what becomes of the energy of one trial.
-type spending struct {
+// trialEnergy measures the energy of one trial.
+type trialEnergy struct {
 	source        energy.Source
 	why           string // it is not known
 	before, after energy.Reading
 	took          time.Duration // both readings
 }
 
-// energyOf begins with a trial in a target; nil where nobody asks. The trial is held for the first reading, which is
-// its agent's affair: what several do together, and what the controller does itself, has no such moment.
-func (x *trialRunner) energyOf(name string, at *target, by worker) *spending {
+// energyOf prepares the energy reading of a trial in a target; nil if the plan asks for none. The trial is held for the
+// first reading, which is its agent's affair: what several do together, and what the controller does itself, has no
+// such moment.
+func (x *trialRunner) energyOf(name string, at *target, by worker) *trialEnergy {
 	if x.energy == nil {
 		return nil
 	}
-	s := &spending{source: x.energy.source, why: x.energy.lacks(name, at)}
+	s := &trialEnergy{source: x.energy.source, why: x.energy.unknownReason(name, at)}
 	if _, ok := by.(Agent); !ok && s.why == "" {
 		s.why = "the work is not one timed part of one agent"
 	}
@@ -77,10 +78,10 @@ func (x *trialRunner) energyOf(name string, at *target, by worker) *spending {
 }
 
 // wanted tells whether the trial is to be held for a reading.
-func (s *spending) wanted() bool { return s != nil && s.why == "" }
+func (s *trialEnergy) wanted() bool { return s != nil && s.why == "" }
 
 // held has a trial begin when the counters were read, and reads them again when its timed part has ended.
-func (s *spending) held(ctx context.Context) deploy.Held {
+func (s *trialEnergy) held(ctx context.Context) deploy.Held {
 	read := func(ctx context.Context, into *energy.Reading) {
 		r, err := s.source.Read(ctx)
 		if err != nil {
@@ -103,7 +104,7 @@ func (s *spending) held(ctx context.Context) deploy.Held {
 }
 
 // record adds the energy for each unit of work, or why it is not known, to a trial that has ended well.
-func (s *spending) record(t *record.Trial) {
+func (s *trialEnergy) record(t *record.Trial) {
 	if s == nil || t.Error != nil || t.Work < 1 {
 		return
 	}
@@ -123,7 +124,7 @@ func (s *spending) record(t *record.Trial) {
 	}
 }
 
-func (s *spending) result(t *record.Trial) (text string, perUnit float64) {
+func (s *trialEnergy) result(t *record.Trial) (text string, perUnit float64) {
 	lacks := func(format string, args ...any) (string, float64) {
 		return record.NotMeasured + fmt.Sprintf(format, args...), 0
 	}

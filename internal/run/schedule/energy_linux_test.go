@@ -161,7 +161,7 @@ func TestEnergyOfThisMachine(t *testing.T) {
 func TestEnergyLeavesTheWorkloadsOwn(t *testing.T) {
 	done := record.Trial{Work: 10, ControllerNS: 1e12,
 		Figures: record.Figures{Metrics: map[string]float64{record.Energy: 7}}}
-	(&spending{}).record(&done)
+	(&trialEnergy{}).record(&done)
 	if s := done.State["energy"]; done.Metrics[record.Energy] != 7 || !strings.HasPrefix(s, record.NotMeasured) ||
 		!strings.Contains(s, record.Energy) {
 		t.Errorf("%v, %q", done.Metrics, s)
@@ -170,11 +170,11 @@ func TestEnergyLeavesTheWorkloadsOwn(t *testing.T) {
 
 // TestEnergyOfCopies: they begin together, the end is that of the last one, and each of them did the work.
 func TestEnergyOfCopies(t *testing.T) {
-	w := &crowded{world: newWorld(0, map[string]float64{"box": 1e6})}
+	w := &twoCPUWorld{world: newWorld(0, map[string]float64{"box": 1e6})}
 	agent := func() *Target {
-		return &Target{Agent: &crowdedAgent{&simAgent{w: w.world, name: "box", alive: true}, w}}
+		return &Target{Agent: &twoCPUAgent{&simAgent{w: w.world, name: "box", alive: true}, w}}
 	}
-	c := &together{&copySet{of: "box", open: []*Target{agent(), agent()}}, 2}
+	c := &copyGroup{&copySet{of: "box", open: []*Target{agent(), agent()}}, 2}
 	x := &trialRunner{energy: openEnergy(t.Context(), &plan.Energy{From: "meter", Meter: meterOf(t, "40")}, "")}
 	s := x.energyOf("box@2", &target{}, c)
 	if !s.wanted() {

@@ -127,8 +127,8 @@ func (o *envOpener) unopened(e *plan.Target, f *record.Failure) error {
 	return nil
 }
 
-// closedAtOnce is how many environments are closed at the same time. Each may wait for one that does not answer any
-// more, and the user for all of them; what one environment is to another's mounts is its driver's affair.
+// closedAtOnce is the number of environments that are closed at the same time. Each may wait for one that does not
+// answer any more, and the user for all of them. The effect on another environment's mounts is its driver's affair.
 const closedAtOnce = 8
 
 // closeAll closes every environment, and tells in the plan's order of those that could not be closed.

@@ -7,7 +7,7 @@ import (
 	"tare/internal/record"
 )
 
-// EventKind says what happened.
+// EventKind names a kind of event.
 type EventKind string
 
 // The events, in the order in which a run first shows them.
@@ -31,7 +31,7 @@ const (
 	Dropped       EventKind = "dropped"   // Target or a cell of it is given up; Failure says why
 )
 
-// Event tells a display what the run is doing. Only the fields that its kind names are set.
+// Event is a message about the run's progress to a display. Only the fields that its kind names are set.
 type Event struct {
 	Kind     EventKind
 	Target   string

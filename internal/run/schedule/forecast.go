@@ -12,20 +12,20 @@ import (
 )
 
 // Overheads assumed before anything has been measured, taken from runs on a two-core machine; the forecast after
-// calibration replaces them by what was seen. They only ever feed a forecast.
+// calibration replaces them by measured ones. They only ever feed a forecast.
 const (
 	// a fresh worker, its set-up, the wait for a quiet host and the write to disk
 	assumedTrialOverhead = 80 * time.Millisecond
 	assumedOpen          = 3 * time.Second
-	// what a neighbour adds to a trial beside half of its length: its first work, and its last round
+	// time that a neighbour adds to a trial beside half of its length: its first work, and its last round
 	assumedNeighbour = 400 * time.Millisecond
 )
 
-// longBlock is how long a block should take at most: a ratio is of trials that ran close together, and over a longer
+// longBlock bounds the time that a block should take: a ratio is of trials that ran close together, and over a longer
 // time the host may change between them.
 const longBlock = 2 * time.Minute
 
-// LongBlock says what a block that takes too long does, and what to do about it.
+// LongBlock is the warning about a block that takes too long, with its remedy.
 const LongBlock = "in blocks over two minutes the host may change between trials, which widens the intervals; " +
 	"shorten the trials, reduce the work, or compare fewer targets"
 
@@ -35,7 +35,7 @@ type Block struct {
 	Length   time.Duration
 }
 
-// Forecast is what a run will take, as far as it can be told beforehand.
+// Forecast is the expected length of a run, as far as it can be told beforehand.
 type Forecast struct {
 	Targets   int
 	Workloads int
@@ -130,14 +130,14 @@ func NewForecast(p *plan.Plan, kinds func(string) (*workload.Kind, bool)) Foreca
 	return f
 }
 
-// filled is how much more than the bytes of a workload's files must be free, as the agent has it: a file system that is
+// filled is the factor on the bytes of a workload's files that must be free, as the agent has it: a file system that is
 // full to the brim is slower than itself.
 const filled = 1.05
 
-// CheckFreeSpace says what cannot fit, by what is known before anything is opened. The error is of workloads of which
-// nothing could be told, because they do not fit into the baseline or into any of the others; lacking lists where the
-// others are given up. What only the inside knows is left to the agent, and so are mounts. Each workload is looked at
-// alone, because not all of them keep their files until the others come.
+// CheckFreeSpace finds the workloads that cannot fit, as far as that can be told before anything is opened. The error
+// is of workloads that fit neither into the baseline nor into any of the others, so that they would tell nothing;
+// lacking lists where the others are given up. Space that only the inside knows is left to the agent, and so are
+// mounts. Each workload is looked at alone, because not all of them keep their files until the others come.
 func CheckFreeSpace(p *plan.Plan, kinds func(string) (*workload.Kind, bool), drivers *env.Registry,
 	scratch string) (lacking []string, err error) {
 	has := map[string]env.FreeSpace{}

@@ -9,7 +9,7 @@ import (
 	"tare/internal/plan"
 )
 
-// forecaster tells from what was seen so far how long blocks will take, and which of them the budget allows.
+// forecaster predicts from the trials so far how long blocks will take, and which of them the budget allows.
 type forecaster struct {
 	plan     *plan.Plan
 	table    *table
@@ -59,7 +59,7 @@ func (f *forecaster) affordable(todo []*plan.Workload) []*plan.Workload {
 	return todo
 }
 
-// blockTime is how long a block of the workload is expected to take, from what its trials took so far.
+// blockTime returns the expected time of a block of the workload, by the times of its trials so far.
 func (f *forecaster) blockTime(w *plan.Workload) time.Duration {
 	d := f.knownTime(w)
 	if f.table.ready[w.Label] || len(f.table.ready) == 0 {
@@ -87,7 +87,7 @@ func (f *forecaster) longBlock(w *plan.Workload) string {
 // freezeBlocks is about how many blocks' time it takes to find a workload's work.
 const freezeBlocks = 3
 
-// knownTime is how long a block takes by what its own trials took, or by assumption.
+// knownTime returns the time of a block by its own trials, or by assumption.
 func (f *forecaster) knownTime(w *plan.Workload) time.Duration {
 	var d time.Duration
 	for i := range f.plan.Targets {
@@ -125,7 +125,7 @@ func (f *forecaster) leftOfSession() (d time.Duration) {
 // overBudget tells whether the next block of the workload would overrun the budget.
 func (f *forecaster) overBudget(w *plan.Workload) bool { return f.budget.overrun(f.blockTime(w)) }
 
-// needed is how long the run would take from its beginning to the end of its first block, by what is known of it.
+// needed returns the expected time of the run from its beginning to the end of its first block.
 func (f *forecaster) needed() time.Duration {
 	var least time.Duration
 	for i := range f.plan.Workloads {
@@ -142,8 +142,8 @@ func (f *forecaster) needed() time.Duration {
 	return d
 }
 
-// firstBlock is how long it takes from here to the end of the workload's first block: what is left of calibrating and
-// warming up, and the block. A cell of which nothing is known is taken to be as slow as the slowest that is known.
+// firstBlock returns the time from now to the end of the workload's first block: the rest of calibrating and warming
+// up, and the block. A cell that was not measured is taken to be as slow as the slowest that was.
 func (f *forecaster) firstBlock(w *plan.Workload) (d time.Duration) {
 	slowest := trialLength(f.plan, w) + assumedTrialOverhead
 	for i := range f.plan.Targets {

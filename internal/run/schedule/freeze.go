@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// firstDeadline bounds the first that is done in a cell, beside what its kind and its files ask for.
+	// firstDeadline bounds the first work in a cell, beside the time that its kind and its files ask for.
 	firstDeadline = 10 * time.Minute
-	// slowestFolder is how many bytes a second a folder takes at the least.
+	// slowestFolder is the least throughput of a folder, in bytes a second.
 	slowestFolder = 4 << 20
 	// longestWait bounds all patience.
 	longestWait       = 7 * 24 * time.Hour
 	kindNotCalibrated = "calibrate"
-	// alikeCost is how far the costs of a unit in two targets may be apart for both to get the same work.
+	// alikeCost is the largest ratio of the costs of a unit in two targets at which both get the same work.
 	alikeCost = 2.0
 	// longestSame bounds the trials of a kind whose work is the same in all targets, by the pace seen, unless the
 	// user asks for longer ones.
@@ -89,9 +89,9 @@ func (k *calibrator) freeze(ctx context.Context, w *plan.Workload) error {
 func (k *calibrator) calibrate(ctx context.Context, w *plan.Workload, e string, c *cell) error {
 	bctx, end := k.budget.context(ctx)
 	defer end()
-	began, before := time.Now(), k.budget.stops.sofar()
+	began, before := time.Now(), k.budget.stops.count()
 	at := k.table.targets[e]
-	cctx, cancel := at.whileServed(bctx, k.trials.patience(w))
+	cctx, cancel := at.whileServed(bctx, k.trials.firstTimeout(w))
 	defer cancel()
 	var got wire.Calibrated
 	job, err := k.trials.job(cctx, w, e)
@@ -101,7 +101,7 @@ func (k *calibrator) calibrate(ctx context.Context, w *plan.Workload, e string, 
 	}
 	if err == nil {
 		c.work = got.Work
-		c.seen(got.Work, got.ElapsedNS)
+		c.recordPace(got.Work, got.ElapsedNS)
 		c.known = true
 		k.opening.warm[w.Label] += time.Duration(got.SetupNS + got.CleanupNS)
 		c.expected = time.Duration(got.ElapsedNS+got.SetupNS+got.CleanupNS) + assumedTrialOverhead
@@ -118,7 +118,7 @@ func (k *calibrator) calibrate(ctx context.Context, w *plan.Workload, e string, 
 	if cctx.Err() != nil && k.budget.stops.since(before).times > 0 && k.table.alive(w, e) && at.Agent.Alive() {
 		return k.calibrate(ctx, w, e, c) // its deadline passed while tare was stopped
 	}
-	f := k.peer.blame(w, at.blame(failure(kindNotCalibrated, err)))
+	f := k.peer.blame(w, at.explainFailure(failure(kindNotCalibrated, err)))
 	k.trials.giveUp(w, e, c, f)
 	// The failure is a trial of its own, so that the bundle tells why the cell has no figures.
 	return k.journal.append(&record.Trial{Workload: w.Label, Target: e, Start: time.Now(), Error: f})

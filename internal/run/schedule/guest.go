@@ -15,8 +15,8 @@ import (
 	"tare/internal/sys/trace"
 )
 
-// guestTime bounds each request for a trace in an environment. An emulated machine needs seconds to read what its
-// kernel says of itself.
+// guestTime bounds each request for a trace in an environment. An emulated machine needs seconds to read its kernel's
+// description of itself.
 const guestTime = 2 * time.Minute
 
 // guest is an environment with a kernel of its own, in which the agent traces.
@@ -29,7 +29,7 @@ type guest struct {
 }
 
 // guest is the environment of a target, if its agent traces; else nil.
-func (x *again) guest(target string) *guest {
+func (x *repeater) guest(target string) *guest {
 	if g := x.within[x.table.targets[target].Agent]; g != nil && g.way != "" {
 		return g
 	}
@@ -38,7 +38,7 @@ func (x *again) guest(target string) *guest {
 
 // guestOf has the agent of a target open a way to trace: the one by which this machine is traced or, unless the user
 // has chosen, ptrace. The targets of an environment have one agent.
-func (x *again) guestOf(ctx context.Context, target string) *guest {
+func (x *repeater) guestOf(ctx context.Context, target string) *guest {
 	agent := x.table.targets[target].Agent
 	if g := x.within[agent]; g != nil {
 		return g
@@ -101,8 +101,8 @@ func (g *guest) stop(ctx context.Context) (*trace.Trace, error) {
 	return a.Trace, err
 }
 
-// What a trace from elsewhere may have. A tracer sends at most 512 calls in a list, 40 stacks, and as many frames as
-// the kernel tells.
+// Bounds of a trace from elsewhere. A tracer sends at most 512 calls in a list, 40 stacks, and as many frames as the
+// kernel tells.
 const (
 	mostCalls  = 1024 // of a list
 	mostErrnos = 256  // of a call
@@ -110,8 +110,8 @@ const (
 	mostFrames = 128 // of a stack
 )
 
-// plainTrace makes sure of what a trace from elsewhere promises: it is not too large, no number is negative, its calls
-// are sorted, and its names can be printed.
+// plainTrace checks a trace from elsewhere: it is not too large, no number is negative, its calls are sorted, and its
+// names can be printed.
 func plainTrace(t *trace.Trace) error {
 	if len(t.Work) > mostCalls || len(t.Serving) > mostCalls || len(t.Stack) > mostStacks {
 		return fmt.Errorf("the agent told %d and %d calls and %d stacks, more than %d, %d and %d", len(t.Work),

@@ -45,20 +45,20 @@ func TestTraceFromElsewhereIsPlain(t *testing.T) {
 	}
 }
 
-// hostile is an agent that answers what it likes.
-type hostile struct {
+// fakeTracer is an agent that answers what it likes.
+type fakeTracer struct {
 	answer trace.Answer
 	err    error
 }
 
-func (h hostile) Trace(_ context.Context, _, answer any) error {
+func (h fakeTracer) Trace(_ context.Context, _, answer any) error {
 	*answer.(*trace.Answer) = h.answer
 	return h.err
 }
 
 // What an agent gives as a reason goes to the terminal.
 func TestReasonsFromElsewhereArePlain(t *testing.T) {
-	for want, h := range map[string]hostile{
+	for want, h := range map[string]fakeTracer{
 		"no ?[2J tracer":           {answer: trace.Answer{Error: "no \x1b[2J tracer"}},
 		"broken?pipe":              {err: &record.Failure{Kind: "measure", Message: "broken\apipe"}},
 		"its agent has no tracer":  {err: &record.Failure{Kind: "refused", Message: "\a"}},

@@ -21,8 +21,9 @@ var (
 	errHostUnknown = errors.New("its processes on this machine are not known")
 )
 
-// hostThreads reads the CPU times of what works for an environment on this machine: each thread of its own processes,
-// and the processes and threads of the kernel that serve it. It is nil where nothing does but the agent itself.
+// hostThreads returns a function that reads the CPU times of all that works for an environment on this machine: each
+// thread of its own processes, and the processes and threads of the kernel that serve it. It is nil where only the
+// agent works.
 func hostThreads(opened env.Env) func() (map[proc.Thread]time.Duration, error) {
 	processes, servers := func() []int { return nil }, func() []int { return nil }
 	own, hasOwn := opened.(env.HostProcesses)
@@ -83,12 +84,12 @@ func hostProcesses(opened env.Env) func() []int {
 	}
 }
 
-// hostWatch watches what works for an environment on this machine during a trial.
+// hostWatch measures the CPU time that an environment takes on this machine during a trial.
 type hostWatch struct {
 	read   func() (map[proc.Thread]time.Duration, error)
 	before map[proc.Thread]time.Duration
 	err    error // why nothing is known of it
-	// partly says that only what serves the environment is read, not what it is made of: its sum is no figure.
+	// partly says that only the servers of the environment are read, and not its own processes: the sum is no figure.
 	partly bool
 }
 
@@ -100,8 +101,8 @@ func watchHost(read func() (map[proc.Thread]time.Duration, error)) (h hostWatch)
 	return h
 }
 
-// used is the CPU time since the beginning by what used it; nil if that is not known. Threads that have ended meanwhile
-// are not in it.
+// used returns the CPU time since the beginning by the name of the thread; nil if that is not known. Threads that have
+// ended meanwhile are not in it.
 func (h *hostWatch) used() map[string]time.Duration {
 	if h.read == nil || h.err != nil {
 		return nil
@@ -123,8 +124,8 @@ func (h *hostWatch) used() map[string]time.Duration {
 	return all
 }
 
-// doer is the name of a thread without what tells it from others of its kind: a vhost's has the id of its QEMU, and a
-// Samba's or OpenSSH's the client.
+// doer returns the name of a thread without the part that tells it from others of its kind: the id of the QEMU in a
+// vhost's, and the client in a Samba's or OpenSSH's.
 func doer(name string) string {
 	if id, ok := strings.CutPrefix(name, "vhost-"); ok && strings.Trim(id, "0123456789") == "" {
 		return "vhost"
@@ -134,8 +135,8 @@ func doer(name string) string {
 	return strings.TrimSpace(name)
 }
 
-// hostFigures adds what worked for the environment on this machine, and how long, or why that is not known, as a state
-// to a trial that has ended well, and the kind's figure of the sum.
+// hostFigures adds to a trial that has ended well the CPU time on this machine by thread as a state, or the reason why
+// it is not known, and the kind's figure of the sum.
 func (x *trialRunner) hostFigures(h hostWatch, w *plan.Workload, t *record.Trial) {
 	if t.Error != nil || t.Work < 1 {
 		return

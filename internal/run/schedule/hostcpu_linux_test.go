@@ -10,27 +10,27 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// hosted is an environment for which processes of this machine work.
-type hosted struct {
+// hostedEnv is an environment for which processes of this machine work.
+type hostedEnv struct {
 	env.Env
 	own, servers []int
 }
 
-func (h hosted) Processes() []int { return h.own }
+func (h hostedEnv) Processes() []int { return h.own }
 
-func (h hosted) Servers() []int { return h.servers }
+func (h hostedEnv) Servers() []int { return h.servers }
 
-// alone is an environment in which nothing works but the agent, and engined a container, which an engine serves.
-type alone struct{ env.Env }
+// agentOnlyEnv is an environment in which nothing works but the agent, and engined a container, which an engine serves.
+type agentOnlyEnv struct{ env.Env }
 
-func (alone) AgentProcess() int { return 1 }
+func (agentOnlyEnv) AgentProcess() int { return 1 }
 
-type engined struct {
-	alone
+type engineEnv struct {
+	agentOnlyEnv
 	servers []int
 }
 
-func (e engined) Servers() []int { return e.servers }
+func (e engineEnv) Servers() []int { return e.servers }
 
 // TestHostThreadsOfRealProcesses has a shell work for an environment, and a dd serve it.
 func TestHostThreadsOfRealProcesses(t *testing.T) {
@@ -46,7 +46,7 @@ func TestHostThreadsOfRealProcesses(t *testing.T) {
 	server := start("dd", "if=/dev/zero", "of=/dev/null", "bs=1M")
 	other := start("dd", "if=/dev/zero", "of=/dev/null", "bs=1M", "count=1")
 	<-other.Done()
-	opened := hosted{own: []int{own.Pid()}, servers: []int{server.Pid(), other.Pid()}}
+	opened := hostedEnv{own: []int{own.Pid()}, servers: []int{server.Pid(), other.Pid()}}
 	watched := watchHost(hostThreads(opened))
 	used := watched.used()
 	for end := time.Now().Add(time.Minute); used["sh"] == 0 || used["dd"] == 0; used = watched.used() {
@@ -59,7 +59,7 @@ func TestHostThreadsOfRealProcesses(t *testing.T) {
 		t.Errorf("what worked is %v", used)
 	}
 	// One of several that ends while they are read takes nothing away from the others.
-	two := hosted{own: []int{other.Pid(), own.Pid()}}
+	two := hostedEnv{own: []int{other.Pid(), own.Pid()}}
 	if times, err := hostThreads(two)(); err != nil || len(times) == 0 {
 		t.Errorf("beside one that has ended: %v, %v", times, err)
 	}
@@ -71,16 +71,16 @@ func TestHostThreadsOfRealProcesses(t *testing.T) {
 	if !errors.Is(watched.err, errHostEnded) {
 		t.Errorf("of a process that has ended is said %v", watched.err)
 	}
-	if hostThreads(alone{}) != nil {
+	if hostThreads(agentOnlyEnv{}) != nil {
 		t.Error("an environment that is nothing but its agent has threads here")
 	}
 	for name, opened := range map[string]env.Env{"a driver that does not tell": struct{ env.Env }{},
-		"an engine elsewhere": engined{}} {
+		"an engine elsewhere": engineEnv{}} {
 		if all, err := hostThreads(opened)(); !errors.Is(err, errHostUnknown) {
 			t.Errorf("%s: %v, %v", name, all, err)
 		}
 	}
-	if all, err := hostThreads(engined{servers: []int{server.Pid()}})(); err != nil || len(all) != 1 {
+	if all, err := hostThreads(engineEnv{servers: []int{server.Pid()}})(); err != nil || len(all) != 1 {
 		t.Errorf("what serves a container is %v, %v", all, err)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"tare/internal/lab/env"
 )
 
-// hostDisk is the space that an environment's own files take, as its driver says, or else those in the directory that
-// was made for it; 0 if that is not known. What it shares with others, such as an image, is not in it.
+// hostDisk returns the disk space that an environment's own files take, as its driver says, or else the files in the
+// directory that was made for it; 0 if that is not known. Shared files, such as an image, do not count.
 func hostDisk(ctx context.Context, opened env.Env, dir string) (bytes int64) {
 	if d, ok := opened.(env.DiskUser); ok {
 		n, err := d.DiskUsage(ctx)

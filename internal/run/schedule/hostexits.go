@@ -16,8 +16,8 @@ import (
 // errEmulated says of a machine that an emulator runs that its processors do not leave it for KVM.
 var errEmulated = errors.New("no exits: the processor is emulated")
 
-// hostExits reads how often the virtual processors of an environment left it, by kind, where KVM runs them; nil for
-// what is no machine of KVM's or an emulator's.
+// hostExits returns a function that reads the exits of an environment's virtual processors, by kind, where KVM runs
+// them; nil for environments that are no machines of KVM's or an emulator's.
 func hostExits(opened env.Env) func() (map[string]int64, error) {
 	own, ok := opened.(env.HostProcesses)
 	if !ok {

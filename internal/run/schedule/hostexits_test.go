@@ -8,14 +8,14 @@ import (
 	"tare/internal/record"
 )
 
-// machined is an environment that some hypervisor runs on this machine.
-type machined struct {
+// fakeMachine is an environment that some hypervisor runs on this machine.
+type fakeMachine struct {
 	env.Env
 	facts record.Facts
 }
 
-func (m machined) Facts() record.Facts { return m.facts }
-func (m machined) Processes() []int    { return []int{1} }
+func (m fakeMachine) Facts() record.Facts { return m.facts }
+func (m fakeMachine) Processes() []int    { return []int{1} }
 
 func TestExitsOfATrial(t *testing.T) {
 	of := func(before, after map[string]int64, err error) string {
@@ -41,16 +41,16 @@ func TestExitsOfATrial(t *testing.T) {
 	if got, want := of(before, nil, errors.New("gone")), "not measured: gone"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	emulated := hostExits(machined{facts: record.Facts{Hypervisor: "qemu tcg", Emulated: true}})
+	emulated := hostExits(fakeMachine{facts: record.Facts{Hypervisor: "qemu tcg", Emulated: true}})
 	var done record.Trial
 	w := watchExits(emulated)
 	if w.record(&done); done.State[record.HostExits] != "no exits: the processor is emulated" {
 		t.Errorf("of an emulated machine: %q", done.State)
 	}
-	if hostExits(machined{facts: record.Facts{Hypervisor: "virtualbox"}}) != nil {
+	if hostExits(fakeMachine{facts: record.Facts{Hypervisor: "virtualbox"}}) != nil {
 		t.Error("another hypervisor's machine is asked of KVM")
 	}
-	if hostExits(machined{facts: record.Facts{Hypervisor: "qemu kvm"}}) == nil {
+	if hostExits(fakeMachine{facts: record.Facts{Hypervisor: "qemu kvm"}}) == nil {
 		t.Error("a machine of KVM's is not asked for its exits")
 	}
 }

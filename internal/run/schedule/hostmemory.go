@@ -9,7 +9,7 @@ import (
 )
 
 // hostFamily lists the processes of this machine that are there for an environment all the time: its own, which must be
-// there, and others that may end: those that serve it, or what its agent has started.
+// there, and others that may end: its servers, or the children of its agent.
 func hostFamily(opened env.Env) (own, others []int, err error) {
 	if o, ok := opened.(env.HostProcesses); ok {
 		if own = o.Processes(); len(own) == 0 {
@@ -31,8 +31,8 @@ func hostFamily(opened env.Env) (own, others []int, err error) {
 	return []int{pid}, proc.Family(pid)[1:], nil
 }
 
-// hostMemory reads the memory of all processes that an environment has on this machine: its own and those that serve
-// it, or its agent with what that has started. It is nil if these are not known.
+// hostMemory returns a function that reads the memory of all processes that an environment has on this machine: its own
+// and its servers, or its agent and the agent's children. It is nil if these are not known.
 func hostMemory(opened env.Env) func() (record.Memory, error) {
 	_, own := opened.(env.HostProcesses)
 	if _, alone := opened.(env.HostAgent); !own && !alone {
@@ -49,7 +49,8 @@ func hostMemory(opened env.Env) func() (record.Memory, error) {
 }
 
 // memoryOf adds up the memory of processes that must be there, and of others that may have ended or be threads of the
-// kernel, which have none, and counts those that have some. What is proportional is known only if it is of all of them.
+// kernel, which have none, and counts those that have some. The proportional size is known only if it is of all of
+// them.
 func memoryOf(own, others []int) (m record.Memory, processes int, err error) {
 	known := true
 	add := func(pid int) error {

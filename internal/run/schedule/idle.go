@@ -14,13 +14,13 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// idleLook is how long an environment is watched doing nothing, after it has settled.
+// The time for which an idle environment is watched, and the time in which it settles before that.
 const (
 	idleSettle = 2 * time.Second
 	idleLook   = 3 * time.Second
 )
 
-// idle watches what an environment costs the host while nothing is asked of it. Where its processes are not known, the
+// idle measures an environment's use of the host while it has nothing to do. Where its processes are not known, the
 // fact of the processor's share has the reason.
 func idle(ctx context.Context, opened env.Env, dir string, facts *record.Facts) {
 	extra := map[string]string{}
@@ -50,8 +50,8 @@ func idle(ctx context.Context, opened env.Env, dir string, facts *record.Facts) 
 	maps.Copy(facts.Extra, extra)
 }
 
-// idleCPU is the share of one CPU that the processes of an environment take while nothing is asked of it: over look,
-// after settle. What has ended by then is not in it.
+// idleCPU returns the share of one CPU that the processes of an idle environment take: over look, after settle.
+// Processes that have ended by then do not count.
 func idleCPU(ctx context.Context, family func() (own, others []int, err error),
 	settle, look time.Duration) (share float64, err error) {
 	pause := func(d time.Duration) {

@@ -28,7 +28,7 @@ func TestIdleCostOfRealProcesses(t *testing.T) {
 	share := func(e env.Env) (float64, error) {
 		return idleCPU(ctx, func() (own, others []int, err error) { return hostFamily(e) }, 0, 50*time.Millisecond)
 	}
-	worker := hosted{own: []int{asleep.Pid()}, servers: []int{ended.Pid(), busy.Pid()}}
+	worker := hostedEnv{own: []int{asleep.Pid()}, servers: []int{ended.Pid(), busy.Pid()}}
 	for end := time.Now().Add(time.Minute); ; {
 		if got, err := share(worker); err != nil || got > 0 {
 			if err != nil {
@@ -40,10 +40,10 @@ func TestIdleCostOfRealProcesses(t *testing.T) {
 			t.Fatal("a server that works costs nothing")
 		}
 	}
-	if got, err := share(hosted{own: []int{asleep.Pid()}}); err != nil || got != 0 {
+	if got, err := share(hostedEnv{own: []int{asleep.Pid()}}); err != nil || got != 0 {
 		t.Errorf("a process that sleeps costs %g, %v", got, err)
 	}
-	if _, err := share(hosted{own: []int{ended.Pid()}}); !errors.Is(err, errHostEnded) {
+	if _, err := share(hostedEnv{own: []int{ended.Pid()}}); !errors.Is(err, errHostEnded) {
 		t.Errorf("of one that has ended: %v", err)
 	}
 	if own, others, err := hostFamily(worker); err != nil {
@@ -51,7 +51,7 @@ func TestIdleCostOfRealProcesses(t *testing.T) {
 	} else if m, n, err := memoryOf(own, others); err != nil || n != 2 || m.Resident <= 0 {
 		t.Errorf("two processes are %d, with %+v: %v", n, m, err)
 	}
-	for name, e := range map[string]env.Env{"nothing": struct{ env.Env }{}, "no process": hosted{}} {
+	for name, e := range map[string]env.Env{"nothing": struct{ env.Env }{}, "no process": hostedEnv{}} {
 		var facts record.Facts
 		idle(ctx, e, t.TempDir(), &facts)
 		if got := facts.Extra["idle.cpu"]; !strings.HasPrefix(got, record.NotMeasured) {

@@ -11,7 +11,8 @@ import (
 	"tare/internal/record"
 )
 
-// journal is what the run has seen, and where each trial is written before anything else happens.
+// journal holds the trials and environments of the run, and the sink to which each trial is written before anything
+// else happens.
 type journal struct {
 	plan    *plan.Plan
 	kinds   func(name string) (*workload.Kind, bool)
@@ -71,8 +72,8 @@ func (j *journal) evaluateOf(trials []record.Trial) *verdict.Result {
 	})
 }
 
-// measured tells whether there is a figure, from this run or from before it was interrupted, or what failed had its
-// turn: then it is not for want of time that there is none. A block that was begun and not completed gives none.
+// measured tells whether there is a figure, from this run or from before it was interrupted, or a failed trial: then it
+// is not for want of time that there is none. A block that was begun and not completed gives none.
 func (j *journal) measured(res *verdict.Result) bool {
 	return verdict.HasFigures(res) || slices.ContainsFunc(j.trials, func(t record.Trial) bool { return t.Error != nil })
 }

@@ -21,9 +21,9 @@ import (
 
 // Launcher makes another environment like one of the plan's, uses it once and removes it.
 type Launcher interface {
-	// Launch reports what that took. What was made is removed, whatever comes of it. With cold, the host's page cache
-	// is dropped before; the error is a *record.Failure if that is not possible.
-	Launch(ctx context.Context, e *plan.Target, p Probe, cold bool) (Launched, error)
+	// Launch returns the times and the resources of a launch. The environment is removed in any case. With cold, the
+	// host's page cache is dropped before; the error is a *record.Failure if that is not possible.
+	Launch(ctx context.Context, e *plan.Target, p Probe, cold bool) (LaunchResult, error)
 }
 
 // Probe must succeed before an environment counts as ready.
@@ -32,8 +32,8 @@ type Probe struct {
 	Wait    time.Duration // how long it may fail
 }
 
-// Launched is what a launch took.
-type Launched struct {
+// LaunchResult has the times and the resources of a launch.
+type LaunchResult struct {
 	Start   time.Time
 	Ready   time.Duration
 	Metrics map[string]float64 // of package launch
@@ -46,39 +46,39 @@ type worker interface {
 	Run(ctx context.Context, run wire.Run) (deploy.Outcome, error)
 }
 
-// worker is what does a workload's trials in a target.
+// worker returns the worker that does a workload's trials in a target.
 func (x *trialRunner) worker(w *plan.Workload, target string) worker {
 	if hosts := w.Crowd(); len(hosts) > 0 {
-		return &crowding{x, w, target, hosts, x.mark}
+		return &jointLoad{x, w, target, hosts, x.mark}
 	}
 	if k, ok := x.kinds(w.Kind); !ok || !k.Controller {
 		return x.table.targets[target].Agent
 	}
 	e, _ := x.plan.Target(target)
-	return launching{x.launcher, e, Probe{w.Params[launch.ProbeParam], w.Params.Duration(launch.WaitParam)},
+	return launchWorker{x.launcher, e, Probe{w.Params[launch.ProbeParam], w.Params.Duration(launch.WaitParam)},
 		w.Params[launch.CacheParam] == launch.Cold}
 }
 
-// launching does the trials of env.launch in a target.
-type launching struct {
-	by    Launcher
-	like  *plan.Target
-	probe Probe
-	cold  bool
+// launchWorker does the trials of env.launch in a target.
+type launchWorker struct {
+	launcher Launcher
+	like     *plan.Target
+	probe    Probe
+	cold     bool
 }
 
 // Calibrate implements worker. The work is one launch; how long it takes, the warm-up shows.
-func (l launching) Calibrate(context.Context, wire.Calibrate) (wire.Calibrated, error) {
+func (l launchWorker) Calibrate(context.Context, wire.Calibrate) (wire.Calibrated, error) {
 	return wire.Calibrated{Work: 1}, nil
 }
 
 // Run implements worker.
-func (l launching) Run(ctx context.Context, _ wire.Run) (o deploy.Outcome, err error) {
+func (l launchWorker) Run(ctx context.Context, _ wire.Run) (o deploy.Outcome, err error) {
 	o.Start = time.Now()
-	if l.by == nil {
+	if l.launcher == nil {
 		return o, &record.Failure{Kind: "refused", Message: "this run cannot open further environments"}
 	}
-	got, err := l.by.Launch(ctx, l.like, l.probe, l.cold)
+	got, err := l.launcher.Launch(ctx, l.like, l.probe, l.cold)
 	if err != nil {
 		if o.Result.Error = failure(kindLaunch, err); ctx.Err() != nil {
 			return o, err
@@ -97,7 +97,7 @@ const kindLaunch = "launch"
 const probePause = 20 * time.Millisecond
 
 // Launch implements Launcher.
-func (d *Drivers) Launch(ctx context.Context, e *plan.Target, p Probe, cold bool) (l Launched, err error) {
+func (d *Drivers) Launch(ctx context.Context, e *plan.Target, p Probe, cold bool) (l LaunchResult, err error) {
 	info, ok := d.Registry.Lookup(e.Spec.Driver)
 	if !ok {
 		return l, fmt.Errorf("environment %s: there is no driver %q", e.Name, e.Spec.Driver)
@@ -115,7 +115,7 @@ func (d *Drivers) Launch(ctx context.Context, e *plan.Target, p Probe, cold bool
 	ctx, cancel := proc.WithPatience(ctx, info.Patience(e.Spec, max(d.Deadline, defaultOpenDeadline))+p.Wait)
 	defer cancel()
 	o := d.options(e, dir)
-	o.Name += "-launch" // what is made on a shared system has names of its own
+	o.Name += "-launch" // resources on a shared system have names of their own
 	if cold {
 		if err := hostcache.DropAll(); err != nil {
 			return l, &record.Failure{Kind: "refused", Message: err.Error() + "; leave out cache=cold"}
@@ -187,7 +187,8 @@ func await(ctx context.Context, s *deploy.Conn, p Probe) error {
 	}
 }
 
-// standing is what an environment takes of this machine while nothing is asked of it, as the states of a launch.
+// standing returns the memory, processes and disk space that an idle environment takes of this machine, as the states
+// of a launch.
 func standing(ctx context.Context, opened env.Env, dir string) map[string]string {
 	state := map[string]string{}
 	note := func(name string, bytes int64) {

@@ -14,8 +14,8 @@ import (
 	"tare/internal/record"
 )
 
-// launches is a world that opens further environments, in a time that is the target's cost in milliseconds.
-type launches struct {
+// launchWorld is a world that opens further environments, in a time that is the target's cost in milliseconds.
+type launchWorld struct {
 	*world
 	asked []string
 	probe Probe
@@ -23,16 +23,16 @@ type launches struct {
 	fails map[string]error
 }
 
-func (w *launches) Launch(_ context.Context, e *plan.Target, p Probe, cold bool) (Launched, error) {
+func (w *launchWorld) Launch(_ context.Context, e *plan.Target, p Probe, cold bool) (LaunchResult, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.asked, w.probe, w.cold = append(w.asked, e.Name), p, cold
 	ready := time.Duration(w.cost[e.Name] * float64(time.Millisecond) * (1 + w.noise*(2*w.rng.Float64()-1)))
-	return Launched{Start: time.Now(), Ready: ready, Metrics: map[string]float64{launch.Ready: ready.Seconds()}},
+	return LaunchResult{Start: time.Now(), Ready: ready, Metrics: map[string]float64{launch.Ready: ready.Seconds()}},
 		w.fails[e.Name]
 }
 
-func launchAll(t *testing.T, w *launches, params workload.Params) *memory {
+func launchAll(t *testing.T, w *launchWorld, params workload.Params) *memorySink {
 	t.Helper()
 	p := simPlan("host", "box")
 	kind := launch.Kinds()[0]
@@ -51,7 +51,7 @@ func launchAll(t *testing.T, w *launches, params workload.Params) *memory {
 
 // A launch is a trial like any other, and the agents of the targets do nothing for it.
 func TestLaunchesAreTheControllers(t *testing.T) {
-	w := &launches{world: newWorld(0.01, map[string]float64{"host": 1, "box": 5})}
+	w := &launchWorld{world: newWorld(0.01, map[string]float64{"host": 1, "box": 5})}
 	m := launchAll(t, w, workload.Params{launch.ProbeParam: "true", launch.WaitParam: "3s",
 		launch.CacheParam: launch.Cold})
 	if len(m.trials) == 0 || len(m.trials) != len(w.asked) || len(w.calls) != 0 {
@@ -68,7 +68,7 @@ func TestLaunchesAreTheControllers(t *testing.T) {
 }
 
 func TestALaunchThatFailsIsSaid(t *testing.T) {
-	w := &launches{world: newWorld(0.01, map[string]float64{"host": 1, "box": 5}),
+	w := &launchWorld{world: newWorld(0.01, map[string]float64{"host": 1, "box": 5}),
 		fails: map[string]error{"box": errors.New("no image")}}
 	m := launchAll(t, w, workload.Params{})
 	i := slices.IndexFunc(m.trials, func(tr record.Trial) bool { return tr.Error != nil })

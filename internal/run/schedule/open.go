@@ -27,10 +27,10 @@ type Drivers struct {
 	Log      *slog.Logger
 	// Deadline bounds one opening; 0 means three minutes, which a slow emulator needs for two boots.
 	Deadline time.Duration
-	// Idle says to measure what each environment costs the host while nothing is asked of it.
+	// Idle says to measure each environment's use of the host while it has nothing to do.
 	Idle bool
-	// Flushes says to try what a flush does in each target before anything is measured. What the configuration declares
-	// is recorded in any case.
+	// Flushes says to try the effect of a flush in each target before anything is measured. The configuration's
+	// declaration is recorded in any case.
 	Flushes bool
 	// Peer tells whether work in an environment is to reach this machine's loopback; nil: none is.
 	Peer func(environment string) bool
@@ -132,7 +132,7 @@ func (d *Drivers) Open(ctx context.Context, e *plan.Target, mounts []*plan.Targe
 	return t, nil
 }
 
-// options are those of an environment without its mounts.
+// options returns the options of an environment without its mounts.
 func (d *Drivers) options(e *plan.Target, dir string) env.Options {
 	return env.Options{Spec: e.Spec, RunID: d.RunID, Dir: dir, Agents: d.Agents, Log: d.Log.With("env", e.Name),
 		Peer: d.Peer != nil && d.Peer(e.Name)}
@@ -145,8 +145,8 @@ func pictures(d *record.DiskMap) []record.DiskMap {
 	return []record.DiskMap{*d}
 }
 
-// mount has the agent put in place what the driver could not, and asks it what its kernel shows of each mount. An error
-// is the loss of the whole environment.
+// mount has the agent mount the folders that the driver could not, and asks it for its kernel's view of each mount. An
+// error is the loss of the whole environment.
 func (d *Drivers) mount(ctx context.Context, s *deploy.Conn, opened env.Env, mounts []*plan.Target,
 	session int) ([]MountTarget, error) {
 	if len(mounts) == 0 {
@@ -181,7 +181,7 @@ func (d *Drivers) mount(ctx context.Context, s *deploy.Conn, opened env.Env, mou
 	return out, nil
 }
 
-// putMount carries out what is left to do for one mount and reads back what became of it.
+// putMount carries out the rest of one mount and reads back its state.
 func (d *Drivers) putMount(ctx context.Context, s *deploy.Conn, got *env.Mounted, t *MountTarget) error {
 	if got.Order != nil {
 		if _, err := s.Mount(ctx, got.Order); err != nil {
@@ -192,7 +192,7 @@ func (d *Drivers) putMount(ctx context.Context, s *deploy.Conn, got *env.Mounted
 	if err != nil {
 		return fmt.Errorf("collect facts of %s: %w", t.Record.Name, err)
 	}
-	// Where nothing can be written, what only reads can be weighed, and everything else is refused.
+	// Where nothing can be written, only work that reads can be weighed, and everything else is refused.
 	if why := in.Extra["work_dir.error"]; why != "" && in.Extra["work_dir.read_only"] == "" {
 		return &record.Failure{Kind: "open", Message: t.Record.Name + ": " + why}
 	}
@@ -203,7 +203,7 @@ func (d *Drivers) putMount(ctx context.Context, s *deploy.Conn, got *env.Mounted
 	return nil
 }
 
-// evidence adds what the environment can still tell to an error that has none.
+// evidence adds the environment's last output to an error that has no evidence.
 func evidence(name string, opened env.Env, err error) error {
 	f := failure("open", err)
 	if f.Evidence == "" {

@@ -21,7 +21,8 @@ import (
 
 // Peer is the process at the other end of work on the network; *deploy.Peer implements it.
 type Peer interface {
-	// Start starts it unless it was, and returns its port on this machine's loopback and what admits a connection.
+	// Start starts the peer unless it runs, and returns its port on this machine's loopback and the token that admits a
+	// connection.
 	Start(ctx context.Context) (port int, token string, err error)
 	// At has it listen at another place as well, unless it does, and returns its port there.
 	At(ctx context.Context, at netpeer.Place) (port int, token string, err error)
@@ -57,14 +58,14 @@ func (p *peerLink) needed(w *plan.Workload) bool {
 	return ok && k.NeedsPeer(w.Params)
 }
 
-// peerLink is how work on the network reaches the run's peer.
+// peerLink finds how work on the network reaches the run's peer.
 type peerLink struct {
 	other Peer // nil: there is none
 	kinds func(name string) (*workload.Kind, bool)
 	table *table
 }
 
-// of is how a target reaches the run's peer, or why it does not; nil for work that needs none.
+// of returns the way of a target to the run's peer, or why there is none; nil for work that needs none.
 func (p *peerLink) of(ctx context.Context, w *plan.Workload, target string) *wire.Peer {
 	if !p.needed(w) {
 		return nil
@@ -93,8 +94,8 @@ func (p *peerLink) of(ctx context.Context, w *plan.Workload, target string) *wir
 	return &wire.Peer{Address: fmt.Sprintf("%s:%d", t.Loopback, port), Token: token}
 }
 
-// in is how a target reaches the peer in another environment, which is started when it is first needed, or why it does
-// not. What was found holds for as long as both are open.
+// in returns the way of a target to the peer in another environment, which is started when it is first needed, or why
+// there is none. The result holds for as long as both are open.
 func (p *peerLink) in(ctx context.Context, w *plan.Workload, to string, t *target) *wire.Peer {
 	o := p.table.targets[to]
 	switch {
@@ -136,7 +137,7 @@ func (p *peerLink) in(ctx context.Context, w *plan.Workload, to string, t *targe
 	return t.peers[to]
 }
 
-// otherEndTime is how long a peer in an environment may take until it is found.
+// otherEndTime bounds the search for a peer in an environment.
 const otherEndTime = 2 * time.Minute
 
 // placesFor are the addresses at which a target may find the peer in another environment: those that it listens on and,
@@ -167,7 +168,8 @@ func (t *target) is(o *target) bool { return t == o || t.Agent != nil && t.Agent
 // loopback is the address of this machine's loopback, as this machine has it.
 const loopback = "127.0.0.1"
 
-// through is where a target finds a port of another environment that is reached by way of this machine's loopback.
+// through returns the address at which a target finds a port of another environment that is reached by way of this
+// machine's loopback.
 func (t *target) through(ctx context.Context, o *target, port uint16) (at netip.AddrPort, err error) {
 	if port, err = o.Forward(ctx, port); err != nil {
 		return at, err
@@ -176,12 +178,12 @@ func (t *target) through(ctx context.Context, o *target, port uint16) (at netip.
 	return netip.AddrPortFrom(address, port), err
 }
 
-// blame puts the end of the peer in the place of what followed from it.
+// blame puts the end of the peer in the place of the failure that followed from it.
 func (p *peerLink) blame(w *plan.Workload, f *record.Failure) *record.Failure {
 	if f == nil || f.Kind == "refused" || p.other == nil || !p.needed(w) || w.Params[workload.ToParam] != "" {
 		return f
 	}
-	how := p.other.Ended(farewell)
+	how := p.other.Ended(serverEndDelay)
 	if how == nil {
 		return f
 	}

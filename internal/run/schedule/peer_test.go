@@ -16,34 +16,34 @@ import (
 	"tare/internal/record"
 )
 
-// reached is a world whose targets have a way to a peer, but for one.
-type reached struct {
+// peerWorld is a world whose targets have a way to a peer, but for one.
+type peerWorld struct {
 	*world
 	jobs []wire.Job
 }
 
-func (w *reached) Open(ctx context.Context, e *plan.Target, mounts []*plan.Target, session int) (Target, error) {
+func (w *peerWorld) Open(ctx context.Context, e *plan.Target, mounts []*plan.Target, session int) (Target, error) {
 	t, err := w.world.Open(ctx, e, mounts, session)
 	if t.Loopback = "10.0.2.2"; e.Name == "box" {
 		t.Loopback, t.Unreached = "", errors.New("box has none; use net=host")
 	}
-	t.Agent = &reaching{t.Agent.(*simAgent), w}
+	t.Agent = &peerAgent{t.Agent.(*simAgent), w}
 	return t, err
 }
 
-type reaching struct {
+type peerAgent struct {
 	*simAgent
-	w *reached
+	w *peerWorld
 }
 
-func (a *reaching) Calibrate(ctx context.Context, c wire.Calibrate) (wire.Calibrated, error) {
+func (a *peerAgent) Calibrate(ctx context.Context, c wire.Calibrate) (wire.Calibrated, error) {
 	if a.w.jobs = append(a.w.jobs, c.Job); c.Peer.Missing != "" {
 		return wire.Calibrated{}, &record.Failure{Kind: "refused", Message: c.Peer.Missing}
 	}
 	return a.simAgent.Calibrate(ctx, c)
 }
 
-func (a *reaching) Run(ctx context.Context, r wire.Run) (deploy.Outcome, error) {
+func (a *peerAgent) Run(ctx context.Context, r wire.Run) (deploy.Outcome, error) {
 	a.w.jobs = append(a.w.jobs, r.Job)
 	return a.simAgent.Run(ctx, r)
 }
@@ -70,7 +70,7 @@ var netKind = func() workload.Kind {
 	return k
 }()
 
-func simulatePeer(t *testing.T, w *reached, p *fakePeer, targets ...string) (*memory, []record.Trial) {
+func simulatePeer(t *testing.T, w *peerWorld, p *fakePeer, targets ...string) (*memorySink, []record.Trial) {
 	t.Helper()
 	m, _, err := simulate(t, t.Context(), w.world, simPlan(targets...), func(c *Config) {
 		c.Opener, c.Peer = w, p
@@ -89,7 +89,7 @@ func simulatePeer(t *testing.T, w *reached, p *fakePeer, targets ...string) (*me
 }
 
 func TestJobsNameThePeer(t *testing.T) {
-	w := &reached{world: newWorld(0.005, map[string]float64{"host": 1, "box": 1, "vm": 2})}
+	w := &peerWorld{world: newWorld(0.005, map[string]float64{"host": 1, "box": 1, "vm": 2})}
 	p := &fakePeer{}
 	_, failed := simulatePeer(t, w, p, "host", "box", "vm")
 	if p.starts == 0 {
@@ -114,7 +114,7 @@ func TestJobsNameThePeer(t *testing.T) {
 
 // What followed from the peer's end is told as that, and nothing is begun with a peer that is gone.
 func TestAPeerThatEndsIsTheCause(t *testing.T) {
-	w := &reached{world: newWorld(0.005, map[string]float64{"host": 1, "vm": 2})}
+	w := &peerWorld{world: newWorld(0.005, map[string]float64{"host": 1, "vm": 2})}
 	p := &fakePeer{}
 	w.onTrial = func(n int) {
 		if n == 9 {
@@ -135,7 +135,7 @@ func TestAPeerThatEndsIsTheCause(t *testing.T) {
 }
 
 func TestAPeerThatDoesNotStartIsSaid(t *testing.T) {
-	w := &reached{world: newWorld(0.005, map[string]float64{"host": 1, "vm": 2})}
+	w := &peerWorld{world: newWorld(0.005, map[string]float64{"host": 1, "vm": 2})}
 	_, failed := simulatePeer(t, w, &fakePeer{failed: errors.New("no agent for this platform")}, "host", "vm")
 	if len(failed) != 4 || !strings.Contains(failed[0].Error.Message, "no agent for this platform") {
 		t.Errorf("failed trials %+v", failed)
@@ -143,7 +143,7 @@ func TestAPeerThatDoesNotStartIsSaid(t *testing.T) {
 }
 
 // toBox runs the simulated workload with its other end in the target box.
-func toBox(t *testing.T, w *reached) *memory {
+func toBox(t *testing.T, w *peerWorld) *memorySink {
 	t.Helper()
 	p := simPlan("host", "box", "vm")
 	for i := range p.Workloads {
@@ -160,7 +160,7 @@ func toBox(t *testing.T, w *reached) *memory {
 }
 
 func TestTheOtherEndIsInAnotherEnvironment(t *testing.T) {
-	w := &reached{world: newWorld(0.005, map[string]float64{"host": 1, "box": 1, "vm": 2})}
+	w := &peerWorld{world: newWorld(0.005, map[string]float64{"host": 1, "box": 1, "vm": 2})}
 	m := toBox(t, w)
 	if len(w.hosted) != 1 || w.hosted[0] != "box" || len(w.sought) != 3 {
 		t.Errorf("asked for a peer: %q, looked for: %q", w.hosted, w.sought)
@@ -182,7 +182,7 @@ func TestTheOtherEndIsInAnotherEnvironment(t *testing.T) {
 }
 
 func TestAnOtherEndThatDoesNotStartIsSaid(t *testing.T) {
-	w := &reached{world: newWorld(0.005, map[string]float64{"host": 1, "box": 1, "vm": 2})}
+	w := &peerWorld{world: newWorld(0.005, map[string]float64{"host": 1, "box": 1, "vm": 2})}
 	w.noOtherEnd = errors.New("no executable")
 	m := toBox(t, w)
 	if len(m.trials) == 0 || m.trials[0].Error == nil ||

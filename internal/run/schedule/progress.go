@@ -14,7 +14,7 @@ type progress struct {
 	discards int             // blocks that the host spoilt and that were discarded, in all sessions
 }
 
-// begin begins a session: what the interrupted part of the run did in it counts.
+// begin begins a session: the blocks of the interrupted part of the run in it count.
 func (p *progress) begin() {
 	p.past = p.totalBlocks()
 	p.settled, p.blocks, p.kept = map[string]bool{}, map[string]int{}, map[string]int{}

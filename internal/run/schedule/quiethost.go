@@ -9,8 +9,8 @@ import (
 	"tare/internal/record"
 )
 
-// Host waits before each trial until the controller's machine is quiet, for a bounded time, and remembers what it saw.
-// A nil QuietHost waits for nothing.
+// QuietHost waits before each trial until the controller's machine is quiet, for a bounded time, and remembers the
+// state it saw. A nil QuietHost waits for nothing.
 type QuietHost struct {
 	watch  watcher
 	began  time.Time
@@ -39,7 +39,7 @@ const (
 	busyIO      = 0.50 // share of the look in which some task waited for I/O
 )
 
-// wait returns what was seen last: quiet, or why not when its time ran out.
+// wait returns the last state that it saw: quiet, or the reason why not when its time ran out.
 func (q *QuietHost) wait(ctx context.Context) *record.HostState {
 	if q == nil {
 		return nil
@@ -72,7 +72,7 @@ func busy(s record.HostState) string {
 	return ""
 }
 
-// reset begins a block: what was stolen or throttled before it does not count against it.
+// reset begins a block: time that was stolen or throttled before it does not count against it.
 func (q *QuietHost) reset() {
 	if q == nil {
 		return

@@ -10,8 +10,8 @@ import (
 	"tare/internal/record"
 )
 
-// watch is a machine whose counters are made up: each reading is some ticks after the one before.
-type watch struct {
+// fakeCounters is a machine whose counters are made up: each reading is some ticks after the one before.
+type fakeCounters struct {
 	steal    float64 // share of the ticks that is stolen
 	throttle int64   // events for each reading
 	looks    []record.HostState
@@ -20,7 +20,7 @@ type watch struct {
 	rest     float64
 }
 
-func (w *watch) Look(context.Context, time.Duration) record.HostState {
+func (w *fakeCounters) Look(context.Context, time.Duration) record.HostState {
 	w.looked++
 	if len(w.looks) == 0 {
 		return record.HostState{CPUSome: -1, IOSome: -1, MemSome: -1, Running: -1}
@@ -28,7 +28,7 @@ func (w *watch) Look(context.Context, time.Duration) record.HostState {
 	return w.looks[min(w.looked, len(w.looks))-1]
 }
 
-func (w *watch) Ticks() sysinfo.Ticks {
+func (w *fakeCounters) Ticks() sysinfo.Ticks {
 	w.ticks.Total += 200
 	w.ticks.Throttled += w.throttle
 	w.rest += w.steal * 200
@@ -40,17 +40,17 @@ func (w *watch) Ticks() sysinfo.Ticks {
 func TestTheDiscardRuleCountsTheWholeBlock(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		w    watch
+		w    fakeCounters
 		want string
 	}{
-		{"quiet", watch{}, ""},
-		{"some steal", watch{steal: 0.02}, ""},
-		{"just below", watch{steal: 0.095}, ""},
-		{"just above", watch{steal: 0.105}, ruleSteal},
-		{"much", watch{steal: 0.60}, ruleSteal},
-		{"throttled", watch{throttle: 1}, ruleThrottle},
+		{"quiet", fakeCounters{}, ""},
+		{"some steal", fakeCounters{steal: 0.02}, ""},
+		{"just below", fakeCounters{steal: 0.095}, ""},
+		{"just above", fakeCounters{steal: 0.105}, ruleSteal},
+		{"much", fakeCounters{steal: 0.60}, ruleSteal},
+		{"throttled", fakeCounters{throttle: 1}, ruleThrottle},
 		// Single looks see one stolen tick of two.
-		{"a stolen tick in a look", watch{steal: 0.02, looks: []record.HostState{{Steal: 0.5}}}, ""},
+		{"a stolen tick in a look", fakeCounters{steal: 0.02, looks: []record.HostState{{Steal: 0.5}}}, ""},
 	} {
 		w := c.w
 		q := &QuietHost{watch: &w, began: time.Now()}
@@ -83,13 +83,13 @@ func TestTheQuietHostWaitsAndSaysWhyNot(t *testing.T) {
 		{"2 other tasks", record.HostState{Running: 2}},
 	}
 	for _, b := range busyLooks {
-		w := &watch{looks: []record.HostState{b.look, b.look, {Running: -1, CPUSome: 0.1, IOSome: 0.4}}}
+		w := &fakeCounters{looks: []record.HostState{b.look, b.look, {Running: -1, CPUSome: 0.1, IOSome: 0.4}}}
 		q := &QuietHost{watch: w, began: time.Now()}
 		if got := q.wait(t.Context()); !got.Quiet || got.Reason != "" || w.looked != 3 {
 			t.Errorf("%s: after %d looks %+v, want the third, which is quiet", b.why, w.looked, got)
 		}
 		// One that is never quiet is not waited for for ever, and the time that waiting may take in all gets less.
-		w = &watch{looks: []record.HostState{b.look}}
+		w = &fakeCounters{looks: []record.HostState{b.look}}
 		q = &QuietHost{watch: w, began: time.Now(), waited: waitAllowed + time.Hour}
 		if got := q.wait(t.Context()); got.Quiet || !strings.Contains(got.Reason, b.why) || w.looked != 1 {
 			t.Errorf("%s: after %d looks %+v", b.why, w.looked, got)
@@ -97,7 +97,7 @@ func TestTheQuietHostWaitsAndSaysWhyNot(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if got := (&QuietHost{watch: &watch{looks: []record.HostState{{Running: 1}}},
+	if got := (&QuietHost{watch: &fakeCounters{looks: []record.HostState{{Running: 1}}},
 		began: time.Now()}).wait(ctx); got.Quiet {
 		t.Error("a wait that ended says quiet")
 	}

@@ -12,15 +12,15 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// reporter tells what happens, and keeps the evidence of failures.
+// reporter sends the run's events, and keeps the evidence of failures.
 type reporter struct {
 	tell     func(Event)
 	log      *slog.Logger
 	evidence Evidence // nil: nothing is kept
 }
 
-// keep writes the evidence of a failure into the bundle; where there is none, what is known of it. That a piece of
-// evidence could not be kept never ends a run; if the disk is full, the next trial says so.
+// keep writes the evidence of a failure into the bundle; where there is none, its message. An error never ends a run;
+// if the disk is full, the next trial says so.
 func (n *reporter) keep(name string, f *record.Failure) {
 	text := cmp.Or(f.Evidence, f.Message)
 	if n.evidence == nil || text == "" {

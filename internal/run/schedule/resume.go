@@ -9,16 +9,16 @@ import (
 // slotKey names a place in a block.
 type slotKey struct{ target, slot string }
 
-// course follows the trials of one workload in the order they ran.
-type course struct {
-	warm   map[string]bool // targets that were warmed up since the environments were opened: only they take part
-	warmed string          // the last of them
-	failed map[string]bool // targets whose last trial of the workload failed
-	block  int             // the block that the last trial was in; 0: none since the warm-up
-	held   map[slotKey]bool
-	before map[slotKey]bool // what the block before it held; nil: there was none
-	whole  bool             // all that could take part in the block have
-	lost   bool             // the block was discarded
+// workloadHistory follows the trials of one workload in the order they ran.
+type workloadHistory struct {
+	warm       map[string]bool // targets that were warmed up since the environments were opened: only they take part
+	lastWarmed string          // the last of them
+	failed     map[string]bool // targets whose last trial of the workload failed
+	block      int             // the block that the last trial was in; 0: none since the warm-up
+	slots      map[slotKey]bool
+	previous   map[slotKey]bool // slots of the block before it; nil: there was none
+	complete   bool             // all that could take part in the block have
+	discarded  bool             // the block was discarded
 }
 
 // recount finds how far an interrupted run got in this session, so that a resumed one goes on after it.
@@ -28,7 +28,7 @@ type course struct {
 // target is missing. A target that was not there must not be missed: no block would count, all looks would be taken
 // once more, and the level holds for so many looks only. In doubt a block counts, for the same reason.
 func (p *progress) recount() {
-	courses := map[string]*course{}
+	courses := map[string]*workloadHistory{}
 	gone := map[string]bool{} // targets whose last trial failed: their environment may be lost
 	p.whole = map[string]bool{}
 	for i := range p.journal.trials {
@@ -39,60 +39,61 @@ func (p *progress) recount() {
 		}
 		c := courses[w.Label]
 		if c == nil {
-			c = &course{failed: map[string]bool{}}
+			c = &workloadHistory{failed: map[string]bool{}}
 			courses[w.Label] = c
 		}
 		switch {
 		case t.Discarded != "":
-			c.lost = c.lost || t.Block == c.block
+			c.discarded = c.discarded || t.Block == c.block
 			continue
 		case t.Warmup():
-			p.count(w.Label, c, c.whole)
+			p.count(w.Label, c, c.complete)
 			c.warmUp(t)
 		default:
 			if t.Block != c.block {
 				p.count(w.Label, c, true)
-				c.before = c.held
-				c.block, c.held, c.lost = t.Block, map[slotKey]bool{}, false
+				c.previous = c.slots
+				c.block, c.slots, c.discarded = t.Block, map[slotKey]bool{}, false
 			}
-			c.held[slotKey{t.Target, t.Slot}] = true
+			c.slots[slotKey{t.Target, t.Slot}] = true
 			p.blocks[w.Label] = max(p.blocks[w.Label], t.Block)
 		}
 		c.failed[t.Target], gone[t.Target] = t.Error != nil, t.Error != nil
-		c.whole = p.complete(w, c, gone)
+		c.complete = p.complete(w, c, gone)
 	}
 	for label, c := range courses {
-		p.whole[label] = c.block > 0 && c.whole && !c.lost
-		p.count(label, c, c.whole)
+		p.whole[label] = c.block > 0 && c.complete && !c.discarded
+		p.count(label, c, c.complete)
 	}
 }
 
 // warmUp takes a warm-up into account. The first after a block, or after that of another target when this one had its
 // own already, is of environments that were opened again.
-func (c *course) warmUp(t *record.Trial) {
-	if c.warm == nil || c.block > 0 || c.warm[t.Target] && c.warmed != t.Target {
+func (c *workloadHistory) warmUp(t *record.Trial) {
+	if c.warm == nil || c.block > 0 || c.warm[t.Target] && c.lastWarmed != t.Target {
 		c.warm, c.failed, c.block = map[string]bool{}, map[string]bool{}, 0
-		c.held, c.before = nil, nil
+		c.slots, c.previous = nil, nil
 	}
-	c.warm[t.Target], c.warmed = true, t.Target
+	c.warm[t.Target], c.lastWarmed = true, t.Target
 }
 
 // count counts the block that a course is in, at its end.
-func (p *progress) count(label string, c *course, whole bool) {
-	if c.block > 0 && whole && !c.lost {
+func (p *progress) count(label string, c *workloadHistory, whole bool) {
+	if c.block > 0 && whole && !c.discarded {
 		p.kept[label]++
 	}
 }
 
-// complete tells whether all that could take part in a block have. What failed last may have been given up.
-func (p *progress) complete(w *plan.Workload, c *course, gone map[string]bool) bool {
+// complete tells whether all that could take part in a block have. A target whose last trial failed may have been given
+// up.
+func (p *progress) complete(w *plan.Workload, c *workloadHistory, gone map[string]bool) bool {
 	// Once candidates are screened, whoever was in the block before goes on.
-	screened := p.plan.Screen > 0 && p.kept[w.Label] > plan.ScreenBlocks && c.before != nil
+	screened := p.plan.Screen > 0 && p.kept[w.Label] > plan.ScreenBlocks && c.previous != nil
 	missing := func(target, slot string) bool {
-		if screened && !c.before[slotKey{target, slot}] {
+		if screened && !c.previous[slotKey{target, slot}] {
 			return false
 		}
-		return w.On(target) && (c.warm == nil || c.warm[target]) && !c.held[slotKey{target, slot}] &&
+		return w.On(target) && (c.warm == nil || c.warm[target]) && !c.slots[slotKey{target, slot}] &&
 			!c.failed[target] && !gone[target]
 	}
 	for i := range p.plan.Targets {
@@ -131,9 +132,9 @@ func (p *progress) recountDiscards(session int) {
 	}
 }
 
-// lookAgain takes the look at which an interrupted run ended: whether it was taken then is not on record, and what it
-// settled gets no more blocks. One that a block was begun after had settled nothing; taken again with the trials since,
-// it would be one look more than the level holds for.
+// lookAgain takes the look at which an interrupted run ended: whether it was taken then is not on record, and a
+// workload that it settled gets no more blocks. A look after which a block was begun had settled nothing; taken again
+// with the trials since, it would be one look more than the level holds for.
 func (r *runner) lookAgain() {
 	var ended []*plan.Workload
 	for i := range r.plan.Workloads {

@@ -14,14 +14,14 @@ import (
 	"tare/internal/record"
 )
 
-// stop is where a run is interrupted: as the trial at that place in the block begins, in workload one.
-type stop struct{ block, place int }
+// interruption is where a run is interrupted: as the trial at that place in the block begins, in workload one.
+type interruption struct{ block, place int }
 
 // cut carries a plan out, interrupts it at each stop and resumes it. It returns all trials and the blocks of workload
 // one at which the parts looked.
-func cut(t *testing.T, w *world, p *plan.Plan, stops ...stop) (*memory, []int) {
+func cut(t *testing.T, w *world, p *plan.Plan, stops ...interruption) (*memorySink, []int) {
 	t.Helper()
-	all := &memory{w: w, files: map[string]string{}}
+	all := &memorySink{w: w, files: map[string]string{}}
 	var looks []int
 	for i := 0; ; i++ {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -58,7 +58,7 @@ func cut(t *testing.T, w *world, p *plan.Plan, stops ...stop) (*memory, []int) {
 }
 
 // blocksOf counts the blocks of a workload that are on record, cut short or not.
-func blocksOf(m *memory, workload string) int {
+func blocksOf(m *memorySink, workload string) int {
 	n := map[int]bool{}
 	for _, tr := range m.trials {
 		if tr.Workload == workload && tr.Block > 0 {
@@ -96,7 +96,7 @@ func TestAResumedRunCountsTheBlocksOfThoseThatWereThere(t *testing.T) {
 			c.plan(p)
 			w := newWorld(0.30, map[string]float64{"host": 1, "box": 1.02, "vm": 1.02})
 			c.world(w)
-			m, looks := cut(t, w, p, stop{13, 1}, stop{22, c.slots}, stop{26, 1})
+			m, looks := cut(t, w, p, interruption{13, 1}, interruption{22, c.slots}, interruption{26, 1})
 			if want := len(p.Looks) * len(p.Workloads); len(looks) > want || len(looks) < len(p.Looks) {
 				t.Errorf("looked %d times, at %v blocks, and the level holds for the looks at %v", len(looks), looks,
 					p.Looks)
@@ -138,7 +138,8 @@ func TestARunResumedAtALookTakesItOnce(t *testing.T) {
 	// Undecided at block 10. Interrupted before the next block, it is taken again on the same blocks; in the next, not.
 	for place, want := range []int{5, 4, 4} {
 		w = newWorld(0.30, map[string]float64{"host": 1, "box": 1.02})
-		if _, looks := cut(t, w, onePlan("host", "box"), stop{11, place + 1}); len(looks) != want || looks[0] != 10 ||
+		if _, looks := cut(t, w, onePlan("host", "box"), interruption{11, place + 1}); len(looks) != want ||
+			looks[0] != 10 ||
 			looks[want-4] != 10 {
 			t.Errorf("interrupted after trial %d of block 11: looked at %v blocks", place, looks)
 		}
@@ -147,7 +148,7 @@ func TestARunResumedAtALookTakesItOnce(t *testing.T) {
 
 // TestDiscardsAreCountedOverTheWholeRun: at most one block in five is discarded, resumed or not, in all sessions.
 func TestDiscardsAreCountedOverTheWholeRun(t *testing.T) {
-	discarded := func(ms ...*memory) (lost, all int) {
+	discarded := func(ms ...*memorySink) (lost, all int) {
 		seen := map[string]bool{}
 		for _, m := range ms {
 			for _, tr := range m.trials {
@@ -164,8 +165,8 @@ func TestDiscardsAreCountedOverTheWholeRun(t *testing.T) {
 	p := onePlan("host", "box")
 	p.Looks = []int{10, 30}
 	w := newWorld(0.30, map[string]float64{"host": 1, "box": 1.02})
-	quiet := func(c *Config) { c.Quiet = &QuietHost{watch: &watch{steal: 0.5}} }
-	var parts []*memory
+	quiet := func(c *Config) { c.Quiet = &QuietHost{watch: &fakeCounters{steal: 0.5}} }
+	var parts []*memorySink
 	var prior []record.Trial
 	for _, end := range []int{35, 75, 115, 1000} {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -39,9 +39,9 @@ type Config struct {
 	Quiet    *QuietHost // nil: wait for nothing
 	Peer     Peer       // nil: work that needs one is refused
 	Files    Files      // nil: no workload has any
-	// Header is what the result says of the run: id, version, build.
+	// Header identifies the run in the result: id, version, build.
 	Header verdict.Run
-	// Prior holds what an interrupted run left: its trials count, and the run goes on after them.
+	// Prior holds the trials of an interrupted run: they count, and the run goes on after them.
 	Prior        []record.Trial
 	PriorTargets []record.Environment
 	// Inject is the share of extra work per target that is done and not reported: the positive control of the
@@ -55,22 +55,22 @@ type Config struct {
 // ErrBaseline says that the run ended because its baseline could not be measured.
 var ErrBaseline = errors.New("the baseline could not be measured")
 
-// runner carries out a plan: sessions, rounds of blocks, looks. What each step needs to know is in a type of its own.
+// runner carries out a plan: sessions, rounds of blocks, looks. The state of each step is in a type of its own.
 type runner struct {
-	plan         *plan.Plan
-	quiet        *QuietHost
-	rng          *rand.Rand
-	stops        *stops
-	reporter     *reporter
-	journal      *journal
-	budget       *budget
-	table        *table
-	progress     *progress
-	forecast     *forecaster
-	environments *envOpener
-	trials       *trialRunner
-	calibrator   *calibrator
-	asked        bool // whether several sessions are affordable
+	plan           *plan.Plan
+	quiet          *QuietHost
+	rng            *rand.Rand
+	stops          *stops
+	reporter       *reporter
+	journal        *journal
+	budget         *budget
+	table          *table
+	progress       *progress
+	forecast       *forecaster
+	environments   *envOpener
+	trials         *trialRunner
+	calibrator     *calibrator
+	sessionsChosen bool // whether several sessions are affordable
 }
 
 func newRunner(c Config, s *stops) *runner {
@@ -99,10 +99,11 @@ func newRunner(c Config, s *stops) *runner {
 	peer := &peerLink{other: c.Peer, kinds: c.Kinds, table: r.table}
 	r.trials = &trialRunner{plan: c.Plan, kinds: c.Kinds, inject: c.Inject, quiet: c.Quiet, stops: s, table: r.table,
 		journal: r.journal, reporter: r.reporter, cold: &coldStart{kinds: c.Kinds, table: r.table}, peer: peer,
-		supplies: &supplies{files: c.Files, table: r.table, sent: map[sentFile]bool{}}, showing: newShowing(c.Plan)}
+		supplies: &supplies{files: c.Files, table: r.table, sent: map[sentFile]bool{}},
+		requests: newResultRequests(c.Plan)}
 	r.trials.launcher = c.Launcher
-	r.trials.besides = &besides{plan: c.Plan, kinds: c.Kinds, table: r.table, patience: r.trials.patience,
-		units: map[besideKey]float64{}, spans: map[cellKey]time.Duration{}, reserves: map[cellKey]float64{}}
+	r.trials.neighbours = &neighbours{plan: c.Plan, kinds: c.Kinds, table: r.table, timeout: r.trials.firstTimeout,
+		units: map[neighbourKey]float64{}, spans: map[cellKey]time.Duration{}, reserves: map[cellKey]float64{}}
 	r.calibrator = &calibrator{plan: c.Plan, kinds: c.Kinds, table: r.table, budget: r.budget, journal: r.journal,
 		reporter: r.reporter, trials: r.trials, peer: peer, opening: costs}
 	r.environments = &envOpener{plan: c.Plan, opener: c.Opener, table: r.table, journal: r.journal, budget: r.budget,
@@ -111,7 +112,7 @@ func newRunner(c Config, s *stops) *runner {
 	return r
 }
 
-// Run carries out the plan and returns what the trials say, and the trials. Both are valid, for what was measured, also
+// Run carries out the plan and returns the result and the trials. Both are valid for the part that was measured, also
 // when the error is not nil: then the context was done, the disk failed or the baseline is lost.
 func Run(ctx context.Context, c Config) (*verdict.Result, []record.Trial, error) {
 	s := watchStops()
@@ -140,7 +141,7 @@ func (r *runner) runSession(ctx context.Context, session int) (err error) {
 	}
 	defer r.environments.closeAll()
 	defer func() {
-		// before the environments are closed: what would have done is told from what is known of them
+		// before the environments are closed: which work was left is told by their state
 		if err == errBudget {
 			err = nil
 			r.endBudget()
@@ -160,7 +161,7 @@ func (r *runner) runSession(ctx context.Context, session int) (err error) {
 		r.rng.Shuffle(len(todo), func(i, j int) { todo[i], todo[j] = todo[j], todo[i] })
 		for _, w := range todo {
 			if !r.table.ready[w.Label] {
-				// What the others cost is known better by now than when the round began.
+				// The costs of the others are known better by now than when the round began.
 				if !slices.Contains(r.forecast.affordable(r.forecast.unsettled()), w) {
 					continue
 				}

@@ -333,7 +333,7 @@ func TestInterruptAndResume(t *testing.T) {
 
 func TestAFullDiskEndsTheRunWithWhatThereIs(t *testing.T) {
 	w := newWorld(0.005, map[string]float64{"host": 1, "box": 3})
-	m := &memory{w: w, files: map[string]string{}, full: 20}
+	m := &memorySink{w: w, files: map[string]string{}, full: 20}
 	r, _, err := Run(t.Context(), Config{
 		Plan: simPlan("host", "box"), Opener: w, Sink: m,
 		Kinds: func(n string) (*workload.Kind, bool) { return &simKind, n == "sim" },
@@ -504,7 +504,7 @@ func TestPatienceWithTheFirstOfACell(t *testing.T) {
 		{"short", 10 * time.Minute}, {"unknown", 10 * time.Minute}, {"long", 130 * time.Minute},
 		{"large", 10*time.Minute + 16384*time.Second}, {"endless", 7 * 24 * time.Hour},
 	} {
-		if got := r.patience(&plan.Workload{Kind: c.kind}); got.Round(time.Second) != c.want {
+		if got := r.firstTimeout(&plan.Workload{Kind: c.kind}); got.Round(time.Second) != c.want {
 			t.Errorf("%s: %v, want %v", c.kind, got, c.want)
 		}
 	}

@@ -115,7 +115,7 @@ func TestSimulatedSweep(t *testing.T) {
 }
 
 // trialsIn counts the trials of each target that were timed, without the baseline's null control.
-func trialsIn(m *memory) map[string]int {
+func trialsIn(m *memorySink) map[string]int {
 	n := map[string]int{}
 	for i := range m.trials {
 		if x := &m.trials[i]; !x.Warmup() && x.Slot == "" && x.Discarded == "" {
@@ -134,7 +134,7 @@ func TestScreeningLetsTheDifferentGoOn(t *testing.T) {
 		return w
 	}
 	kept := []string{"vm", "vm-03", "vm-07", "vm-08", "vm-11"}
-	check := func(m *memory, r *verdict.Result) {
+	check := func(m *memorySink, r *verdict.Result) {
 		t.Helper()
 		blocks := trialsIn(m)
 		for name, n := range blocks {

@@ -9,8 +9,9 @@ import (
 	"tare/internal/record"
 )
 
-// whileServed bounds work in a target by a time and by the life of what serves it: a client that waits for its server
-// for ever, as NFS does, would make of each dead server a deadline, with a cause that is not the true one.
+// whileServed returns a context for work in a target that ends after a time and with the target's server: a client that
+// waits for its server for ever, as NFS does, would make of each dead server a deadline, with a cause that is not the
+// true one.
 func (t *target) whileServed(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	if t.Served == nil || t.Served.Ended == nil {
@@ -32,12 +33,12 @@ func (t *target) whileServed(ctx context.Context, limit time.Duration) (context.
 	return ctx, cancel
 }
 
-// farewell is how long the end of a server may take to be known after work in its folder has failed.
-const farewell = time.Second
+// serverEndDelay bounds the time until the end of a server is known after work in its folder has failed.
+const serverEndDelay = time.Second
 
-// blame adds to a failure in a mount what its server says, and puts the server's end in the place of what followed from
-// it. A machine that died took its server with it, and is itself to blame.
-func (t *target) blame(f *record.Failure) *record.Failure {
+// explainFailure adds the server's messages to a failure in a mount, and puts the server's end in the place of the
+// failure that followed from it. A machine that died took its server with it, and is itself the cause.
+func (t *target) explainFailure(f *record.Failure) *record.Failure {
 	m := t.Served
 	if f == nil || m == nil || f.Kind == "refused" || t.Agent != nil && !t.Agent.Alive() {
 		return f
@@ -51,7 +52,7 @@ func (t *target) blame(f *record.Failure) *record.Failure {
 			if f.Kind != "cancelled" {
 				told.Message += "; the work there failed with: " + f.Message
 			}
-		case <-time.After(farewell):
+		case <-time.After(serverEndDelay):
 		}
 	}
 	if m.Diagnose != nil {

@@ -14,14 +14,14 @@ import (
 	"tare/internal/record"
 )
 
-// served is a world in which a machine has two mounts. The server of the first ends during its fifth trial, and its
+// mountWorld is a world in which a machine has two mounts. The server of the first ends during its fifth trial, and its
 // client waits for an answer as long as it may.
-type served struct {
+type mountWorld struct {
 	*world
 	ended chan struct{}
 }
 
-func (s *served) Open(ctx context.Context, e *plan.Target, mounts []*plan.Target, session int) (Target, error) {
+func (s *mountWorld) Open(ctx context.Context, e *plan.Target, mounts []*plan.Target, session int) (Target, error) {
 	t, err := s.world.Open(ctx, e, mounts, session)
 	for _, m := range mounts {
 		told := &env.Mounted{Name: m.Name, Mount: record.Mount{Server: "served 1.0"},
@@ -33,18 +33,18 @@ func (s *served) Open(ctx context.Context, e *plan.Target, mounts []*plan.Target
 			Record: record.Environment{Target: record.Target{Name: m.Name, Of: m.Of}, Session: session}, Served: told})
 	}
 	if len(mounts) > 0 {
-		t.Agent = &waiting{simAgent: t.Agent.(*simAgent), ended: s.ended}
+		t.Agent = &mountAgent{simAgent: t.Agent.(*simAgent), ended: s.ended}
 	}
 	return t, err
 }
 
-type waiting struct {
+type mountAgent struct {
 	*simAgent
 	ended chan struct{}
 	n     int
 }
 
-func (w *waiting) Run(ctx context.Context, r wire.Run) (deploy.Outcome, error) {
+func (w *mountAgent) Run(ctx context.Context, r wire.Run) (deploy.Outcome, error) {
 	switch r.Root {
 	case "vm:n":
 		if w.n++; w.n == 5 {
@@ -62,7 +62,7 @@ func (w *waiting) Run(ctx context.Context, r wire.Run) (deploy.Outcome, error) {
 }
 
 func TestAServerThatEndsIsTheCauseAndCostsItsMountOnly(t *testing.T) {
-	w := &served{world: newWorld(0.005, map[string]float64{"host": 1, "vm": 2}), ended: make(chan struct{})}
+	w := &mountWorld{world: newWorld(0.005, map[string]float64{"host": 1, "vm": 2}), ended: make(chan struct{})}
 	p := simPlan("host", "vm")
 	for _, name := range []string{"vm:n", "vm:bad"} {
 		p.Targets = append(p.Targets, plan.Target{Name: name, Of: "vm", Text: "nfs"})

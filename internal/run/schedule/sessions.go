@@ -11,13 +11,13 @@ import (
 // environments are opened.
 const MostOpening = 0.25
 
-// openingCosts is what it took to begin this session. Much of it is the same in the next one.
+// openingCosts has the times it took to begin this session. Much of that is the same in the next one.
 type openingCosts struct {
 	open time.Duration            // all environments; no semantics cards, which are made once
 	warm map[string]time.Duration // by workload: its files made, warm-up
 }
 
-// session is what another session takes if there are so many: to begin it, and its blocks.
+// session returns the time of another session if there are so many: to begin it, and for its blocks.
 func (f *forecaster) session(sessions int) (opening, blocks time.Duration) {
 	opening = f.opening.open
 	n := time.Duration(f.plan.BlocksIn(sessions))
@@ -41,10 +41,10 @@ func (f *forecaster) session(sessions int) (opening, blocks time.Duration) {
 // plan leaves that to the run. It sees how long openings, warm-ups and blocks take, and not which target is ahead. With
 // a look behind it the run stays one of one session: several sessions have no looks, and their level is undivided.
 func (r *runner) findSessions() error {
-	if r.asked || !r.plan.LeftOpen() {
+	if r.sessionsChosen || !r.plan.LeftOpen() {
 		return nil
 	}
-	r.asked = true
+	r.sessionsChosen = true
 	for _, n := range r.progress.kept {
 		if n >= r.plan.Looks[0] {
 			return nil

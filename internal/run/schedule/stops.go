@@ -11,30 +11,30 @@ import (
 // trial is longer by the controller's clock than it was, and the budget is spent on nothing. That it was stopped, the
 // system says when it goes on; for how long, only a clock that ticks can tell. A nil stops saw none.
 type stops struct {
-	mu     sync.Mutex
-	seen   stopped
-	awake  time.Time     // when it ticked last
-	gap    time.Duration // since the tick before it, where it was late
-	waited time.Duration // how late a tick was at most since caughtUp; not where tare was stopped
-	end    func()
+	mu       sync.Mutex
+	counted  stopCount
+	lastTick time.Time     // when it ticked last
+	gap      time.Duration // since the tick before it, where it was late
+	lateness time.Duration // how late a tick was at most since takeLateness; not where tare was stopped
+	end      func()
 }
 
-// stopped is how often and how long.
-type stopped struct {
+// stopCount is a number of stops and their total length.
+type stopCount struct {
 	times int
 	total time.Duration
 }
 
 const (
-	// awakeEvery is how often the clock ticks. So long a tick may be late on a busy machine as well.
-	awakeEvery = 500 * time.Millisecond
-	// goingOn is how long the news that tare goes on may take to where it is counted.
-	goingOn = 100 * time.Millisecond
+	// tickInterval is the period of the clock. A tick may be late by as much on a busy machine as well.
+	tickInterval = 500 * time.Millisecond
+	// signalDelay bounds the time from the signal that tare goes on until it is counted.
+	signalDelay = 100 * time.Millisecond
 )
 
 // watchStops begins to count. The caller calls end.
 func watchStops() *stops {
-	s := &stops{awake: time.Now()}
+	s := &stops{lastTick: time.Now()}
 	continued := make(chan os.Signal, 8)
 	ignore := notifyContinued(continued)
 	over := make(chan struct{})
@@ -43,14 +43,14 @@ func watchStops() *stops {
 		close(over)
 	}
 	go func() {
-		tick := time.NewTicker(awakeEvery)
+		tick := time.NewTicker(tickInterval)
 		defer tick.Stop()
 		for {
 			select {
 			case <-tick.C:
 				s.tick()
 			case <-continued:
-				s.goOn()
+				s.continued()
 			case <-over:
 				return
 			}
@@ -64,35 +64,35 @@ func (s *stops) tick() {
 	defer s.mu.Unlock()
 	now := time.Now()
 	s.gap = 0
-	if d := now.Sub(s.awake); d > 2*awakeEvery {
+	if d := now.Sub(s.lastTick); d > 2*tickInterval {
 		s.gap = d
-		s.waited = max(s.waited, d-awakeEvery)
+		s.lateness = max(s.lateness, d-tickInterval)
 	}
-	s.awake = now
+	s.lastTick = now
 }
 
-// goOn counts a stop that has just ended. The tick after it may have come before.
-func (s *stops) goOn() {
+// continued counts a stop that has just ended. The tick after it may have come before.
+func (s *stops) continued() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	s.seen.times++
-	if d := max(now.Sub(s.awake), s.gap); d > awakeEvery {
-		s.seen.total += d
+	s.counted.times++
+	if d := max(now.Sub(s.lastTick), s.gap); d > tickInterval {
+		s.counted.total += d
 	}
-	s.gap, s.awake, s.waited = 0, now, 0
+	s.gap, s.lastTick, s.lateness = 0, now, 0
 }
 
-// caughtUp returns how long tare itself waited for a processor at the most since it was asked last, as far as its clock
-// shows that; 0 for less than half a second.
-func (s *stops) caughtUp() time.Duration {
+// takeLateness returns how long tare itself waited for a processor at the most since it was asked last, as far as its
+// clock shows that; 0 for less than half a second.
+func (s *stops) takeLateness() time.Duration {
 	if s == nil {
 		return 0
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	d := s.waited
-	s.waited = 0
+	d := s.lateness
+	s.lateness = 0
 	return d
 }
 
@@ -100,31 +100,31 @@ func (s *stops) caughtUp() time.Duration {
 func (s *stops) late() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.gap > 0 || time.Since(s.awake) > 2*awakeEvery
+	return s.gap > 0 || time.Since(s.lastTick) > 2*tickInterval
 }
 
-// sofar is what was counted until now.
-func (s *stops) sofar() stopped {
+// count returns the stops until now.
+func (s *stops) count() stopCount {
 	if s == nil {
-		return stopped{}
+		return stopCount{}
 	}
-	for end := time.Now().Add(goingOn); s.late() && time.Now().Before(end); {
-		time.Sleep(goingOn / 10)
+	for end := time.Now().Add(signalDelay); s.late() && time.Now().Before(end); {
+		time.Sleep(signalDelay / 10)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.seen
+	return s.counted
 }
 
-// since is what was counted after before.
-func (s *stops) since(before stopped) stopped {
-	now := s.sofar()
-	return stopped{now.times - before.times, now.total - before.total}
+// since returns the stops after before.
+func (s *stops) since(before stopCount) stopCount {
+	now := s.count()
+	return stopCount{now.times - before.times, now.total - before.total}
 }
 
 // rule is the rule by which a block is discarded during which tare was stopped; "" when it was not. It sees neither the
 // targets nor their figures.
-func (s stopped) rule() string {
+func (s stopCount) rule() string {
 	switch {
 	case s.times == 0:
 		return ""

@@ -13,11 +13,11 @@ import (
 func TestStopsAreCountedInTheirLength(t *testing.T) {
 	timeless(t, func(t *testing.T, _ func()) {
 		for name, goOn := range map[string]func(*stops){
-			"news first": func(s *stops) { s.goOn(); s.tick() },
-			"tick first": func(s *stops) { s.tick(); s.goOn(); s.tick() },
+			"news first": func(s *stops) { s.continued(); s.tick() },
+			"tick first": func(s *stops) { s.tick(); s.continued(); s.tick() },
 		} {
-			s := &stops{awake: time.Now().Add(-time.Minute)}
-			before := s.seen
+			s := &stops{lastTick: time.Now().Add(-time.Minute)}
+			before := s.counted
 			goOn(s)
 			if got := s.since(before); got.times != 1 || got.total != time.Minute {
 				t.Errorf("%s: a stop of a minute counts as %+v", name, got)
@@ -28,13 +28,13 @@ func TestStopsAreCountedInTheirLength(t *testing.T) {
 			}
 		}
 		// A tick that is late because the machine is busy is no stop.
-		s := &stops{awake: time.Now().Add(-time.Minute)}
+		s := &stops{lastTick: time.Now().Add(-time.Minute)}
 		s.tick()
 		s.tick()
-		if got := s.sofar(); got.times != 0 || got.rule() != "" {
+		if got := s.count(); got.times != 0 || got.rule() != "" {
 			t.Errorf("a late tick counts as %+v", got)
 		}
-		if got := (stopped{1,
+		if got := (stopCount{1,
 			6200 * time.Millisecond}).rule(); got != "tare itself was stopped for 6 s during a block" {
 			t.Errorf("got %q", got)
 		}
@@ -48,7 +48,7 @@ func TestTheSystemTellsOfAStop(t *testing.T) {
 	if err := syscall.Kill(syscall.Getpid(), syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(time.Minute); s.sofar().times == 0; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); s.count().times == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("a signal that tare goes on was not counted")
 		}

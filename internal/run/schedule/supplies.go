@@ -11,7 +11,7 @@ import (
 	"tare/internal/record"
 )
 
-// Files makes the files that trials read of what a workload's parameters name on the controller's machine.
+// Files makes the files for trials from those that a workload's parameters name on the controller's machine.
 type Files interface {
 	// Of returns a workload's files by the parameter that each is made of. It makes them when it is first asked. Where
 	// parameters vary, the workload is as a target does it.
@@ -32,7 +32,7 @@ type sentFile struct {
 	digest [32]byte
 }
 
-// bring sends a target what it lacks of a workload's files, but for those of some parameters, and returns their digests
+// bring sends a target the workload's files that it lacks, but for those of some parameters, and returns their digests
 // by parameter.
 func (s *supplies) bring(ctx context.Context, w *plan.Workload, target string, but ...string) (map[string]string,
 	error) {
@@ -69,7 +69,7 @@ func (s *supplies) doubts(w *plan.Workload, target string) []record.Warning {
 	return s.files.Doubts(w)
 }
 
-// job is what a worker needs to know of a workload on a target.
+// job returns the wire.Job of a workload on a target.
 func (x *trialRunner) job(ctx context.Context, w *plan.Workload, target string) (wire.Job, error) {
 	files, err := x.supplies.bring(ctx, w, target)
 	j := wire.Job{Kind: w.Kind, Params: w.ParamsOn(target), Cell: x.cellName(w), Seed: x.plan.Seed, Files: files,

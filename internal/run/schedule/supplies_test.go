@@ -14,28 +14,28 @@ import (
 	"tare/internal/record"
 )
 
-// made makes one file of a workload's parameter "log".
-type made struct {
+// fakeFiles makes one file of a workload's parameter "log".
+type fakeFiles struct {
 	asked int
 	err   error
 }
 
-func (m *made) Of(context.Context, *plan.Workload) (map[string]deploy.File, error) {
+func (m *fakeFiles) Of(context.Context, *plan.Workload) (map[string]deploy.File, error) {
 	m.asked++
 	return map[string]deploy.File{"log": {Digest: [32]byte{1}, Size: 9}}, m.err
 }
 
-func (m *made) Doubts(*plan.Workload) []record.Warning {
+func (m *fakeFiles) Doubts(*plan.Workload) []record.Warning {
 	return []record.Warning{{Code: "replay-left-out"}}
 }
 
 // A file goes to each agent once, before the work is calibrated, and every job names it.
 func TestFilesAreSentOnce(t *testing.T) {
-	w := &reached{world: newWorld(0.001, map[string]float64{"host": 100, "vm": 200, "mount": 300})}
+	w := &peerWorld{world: newWorld(0.001, map[string]float64{"host": 100, "vm": 200, "mount": 300})}
 	p := simPlan("host", "vm", "mount")
 	p.Targets[2].Against = "vm"
 	ran, _, err := simulate(t, t.Context(), w.world, p, func(c *Config) {
-		c.Opener, c.Files, c.Peer = w, &made{}, &fakePeer{}
+		c.Opener, c.Files, c.Peer = w, &fakeFiles{}, &fakePeer{}
 		c.Kinds = func(string) (*workload.Kind, bool) { return &netKind, true }
 	})
 	if err != nil {
@@ -72,7 +72,7 @@ func TestFilesThatAreMissing(t *testing.T) {
 		w := newWorld(0.001, map[string]float64{"host": 100})
 		w.noSupply = c.taking
 		m, _, err := simulate(t, t.Context(), w, simPlan("host"), func(cfg *Config) {
-			cfg.Files = &made{err: c.making}
+			cfg.Files = &fakeFiles{err: c.making}
 		})
 		if err != nil || len(m.trials) == 0 {
 			t.Fatalf("%s: %v, %d trials", c.name, err, len(m.trials))

@@ -8,7 +8,7 @@ import (
 	"tare/internal/record"
 )
 
-// table is what the run knows of each target and of each cell, a workload in a target.
+// table has the run's state of each target and of each cell, a workload in a target.
 type table struct {
 	plan    *plan.Plan
 	targets map[string]*target
@@ -30,7 +30,7 @@ type target struct {
 
 type cellKey struct{ workload, target string }
 
-// cell is what the run knows of one workload in one target.
+// cell is the run's state of one workload in one target.
 type cell struct {
 	work     int64
 	frozen   bool          // work is final
@@ -42,8 +42,8 @@ type cell struct {
 	screened bool // others differ more, and it gets no more blocks
 }
 
-// seen takes the pace of a trial into account.
-func (c *cell) seen(work, ns int64) {
+// recordPace takes the pace of a trial into account.
+func (c *cell) recordPace(work, ns int64) {
 	if work <= 0 || ns <= 0 {
 		return
 	}

@@ -28,8 +28,8 @@ type Agent interface {
 // Target is an open environment with its agent.
 type Target struct {
 	Agent Agent
-	// DropHostCache drops what the controller's machine caches of the environment's storage; nil where there is no such
-	// cache beneath the environment's own.
+	// DropHostCache drops the controller's cache of the environment's storage; nil where there is no such cache beneath
+	// the environment's own.
 	DropHostCache func(ctx context.Context) error
 	Root          string // directory below which work is done; empty: the agent's own choice
 	// Loopback is the address by which this machine's loopback is reached from inside; Unreached says why it is not.
@@ -39,8 +39,8 @@ type Target struct {
 	// addresses are the way to it.
 	Forward func(ctx context.Context, port uint16) (uint16, error)
 	PeerAt  netpeer.Place // where the run's peer is to listen for it; without an address, on the loopback
-	// HostThreads are the CPU times of what works for the environment on this machine; nil if that is nothing but the
-	// agent. An error says why they are not known.
+	// HostThreads reads the CPU times of the threads that work for the environment on this machine; nil if only the
+	// agent does. An error says why they are not known.
 	HostThreads func() (map[proc.Thread]time.Duration, error)
 	// HostProcesses are the processes of this machine that work for the environment all the time, such as its
 	// hypervisor and the servers of its mounts; nil if there are none.
@@ -49,7 +49,7 @@ type Target struct {
 	HostAgent func() int
 	// HostExits are the exits of the environment's virtual processors, by kind; nil if it is no machine of KVM's.
 	HostExits func() (map[string]int64, error)
-	// HostMemory is the memory of what runs of the environment on this machine; nil if that is not known.
+	// HostMemory reads the memory of the environment's processes on this machine; nil if that is not known.
 	HostMemory func() (record.Memory, error)
 	// Served is the folder that it is, by which its server is watched; nil for an environment.
 	Served *env.Mounted
@@ -72,7 +72,7 @@ type MountTarget struct {
 
 // Opener opens the plan's environments.
 type Opener interface {
-	// Open returns what is known of the environment also when it fails: then the record carries the failure. A mount
-	// that fails does not fail its environment.
+	// Open returns the environment as far as it is known also when it fails: then the record carries the failure. A
+	// mount that fails does not fail its environment.
 	Open(ctx context.Context, e *plan.Target, mounts []*plan.Target, session int) (Target, error)
 }

@@ -20,31 +20,31 @@ import (
 // kindCopiesApart is the failure of a trial in which the copies did not work at the same time.
 const kindCopiesApart = "copies-apart"
 
-// together are the agents of several copies of an environment, which do each trial at the same time, as one agent. Each
-// copy prepares all that it needs and waits; when the last one is ready, all begin. One copy alone is measured in the
-// same way, so that what the others are compared with has begun as they have.
-type together struct {
+// copyGroup is the agents of several copies of an environment, which do each trial at the same time, as one agent. Each
+// copy prepares its trial and waits; when the last one is ready, all begin. One copy alone is measured in the same way,
+// so that its trials have begun as those of the others.
+type copyGroup struct {
 	set    *copySet
 	copies int // so many of the set
 }
 
 // members are the copies that are needed, as far as they are open.
-func (c *together) members() []*Target {
+func (c *copyGroup) members() []*Target {
 	return c.set.open[:min(c.copies, len(c.set.open))]
 }
 
 // Alive implements Agent: all of them are needed.
-func (c *together) Alive() bool {
+func (c *copyGroup) Alive() bool {
 	return !slices.ContainsFunc(c.members(), func(t *Target) bool { return !t.Agent.Alive() })
 }
 
-// Calibrate implements Agent: what one copy does alone.
-func (c *together) Calibrate(ctx context.Context, q wire.Calibrate) (wire.Calibrated, error) {
+// Calibrate implements Agent with the calibration of one copy alone.
+func (c *copyGroup) Calibrate(ctx context.Context, q wire.Calibrate) (wire.Calibrated, error) {
 	return c.set.open[0].Agent.Calibrate(ctx, q)
 }
 
 // Supply implements Agent.
-func (c *together) Supply(ctx context.Context, f deploy.File) error {
+func (c *copyGroup) Supply(ctx context.Context, f deploy.File) error {
 	for _, t := range c.members() {
 		if err := t.Agent.Supply(ctx, f); err != nil {
 			return err
@@ -54,22 +54,22 @@ func (c *together) Supply(ctx context.Context, f deploy.File) error {
 }
 
 // HostPeer implements Agent.
-func (c *together) HostPeer(ctx context.Context, token string) ([]string, error) {
+func (c *copyGroup) HostPeer(ctx context.Context, token string) ([]string, error) {
 	return c.set.open[0].Agent.HostPeer(ctx, token)
 }
 
 // FindPeer implements Agent.
-func (c *together) FindPeer(ctx context.Context, addresses []string, token string) (string, error) {
+func (c *copyGroup) FindPeer(ctx context.Context, addresses []string, token string) (string, error) {
 	return c.set.open[0].Agent.FindPeer(ctx, addresses, token)
 }
 
 // Run implements Agent.
-func (c *together) Run(ctx context.Context, run wire.Run) (deploy.Outcome, error) {
+func (c *copyGroup) Run(ctx context.Context, run wire.Run) (deploy.Outcome, error) {
 	return c.run(ctx, run, func(rtt int64) (int64, error) { return soon(rtt), nil }, nil)
 }
 
 // RunTold implements Agent. The end is told when all have ended.
-func (c *together) RunTold(ctx context.Context, run wire.Run, mark func(begins bool)) (deploy.Outcome, error) {
+func (c *copyGroup) RunTold(ctx context.Context, run wire.Run, mark func(begins bool)) (deploy.Outcome, error) {
 	begun := false
 	defer func() {
 		if begun {
@@ -79,9 +79,9 @@ func (c *together) RunTold(ctx context.Context, run wire.Run, mark func(begins b
 	return c.run(ctx, run, func(rtt int64) (int64, error) { begun = true; mark(true); return soon(rtt), nil }, nil)
 }
 
-// RunHeld implements Agent. What a worker offers to others is for one of them, and copies offer nothing. They begin
-// when h says, but not before all of them can know when that is.
-func (c *together) RunHeld(ctx context.Context, run wire.Run, h deploy.Held) (deploy.Outcome, error) {
+// RunHeld implements Agent. A worker's offer to others is for one of them, and copies offer nothing. They begin when h
+// says, but not before all of them can know when that is.
+func (c *copyGroup) RunHeld(ctx context.Context, run wire.Run, h deploy.Held) (deploy.Outcome, error) {
 	return c.run(ctx, run, func(rtt int64) (int64, error) {
 		at, err := h.Ready(ctx, "", rtt)
 		return max(at, soon(rtt)), err
@@ -91,7 +91,7 @@ func (c *together) RunHeld(ctx context.Context, run wire.Run, h deploy.Held) (de
 // run does a trial in all copies. It calls ready when all of them wait for their beginning, with the longest round trip
 // to one of them; ready says when that is, by wire.Now. It calls ended, if not nil, when the last one's timed part has
 // ended.
-func (c *together) run(ctx context.Context, run wire.Run, ready func(rtt int64) (int64, error),
+func (c *copyGroup) run(ctx context.Context, run wire.Run, ready func(rtt int64) (int64, error),
 	ended func()) (deploy.Outcome, error) {
 	members := c.members()
 	if len(members) < c.copies {
@@ -100,7 +100,7 @@ func (c *together) run(ctx context.Context, run wire.Run, ready func(rtt int64) 
 	own, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	memory := make([]record.Memory, len(members))
-	meet := newMeeting(len(members), func(rtt int64) (int64, error) {
+	meet := newBarrier(len(members), func(rtt int64) (int64, error) {
 		for i, t := range members {
 			if t.HostMemory != nil {
 				memory[i], _ = t.HostMemory() // 0: not known
@@ -136,7 +136,7 @@ func (c *together) run(ctx context.Context, run wire.Run, ready func(rtt int64) 
 }
 
 // failed says which copy failed.
-func (c *together) failed(which int, err error) error {
+func (c *copyGroup) failed(which int, err error) error {
 	if c.copies == 1 {
 		return err
 	}
@@ -145,8 +145,8 @@ func (c *together) failed(which int, err error) error {
 	return &f
 }
 
-// meeting lets several begin together.
-type meeting struct {
+// barrier lets several begin together.
+type barrier struct {
 	mu      sync.Mutex
 	missing int
 	rtt     int64                                 // the longest that was said, ns
@@ -156,13 +156,13 @@ type meeting struct {
 	err     error
 }
 
-func newMeeting(n int, last func(rtt int64) (int64, error)) *meeting {
-	return &meeting{missing: n, last: last, all: make(chan struct{})}
+func newBarrier(n int, last func(rtt int64) (int64, error)) *barrier {
+	return &barrier{missing: n, last: last, all: make(chan struct{})}
 }
 
-// wait returns when all have come, with the time at which they begin. The error is that of ctx, which has ended before,
+// wait returns when all have come, with the time at which they begin. The error is that of ctx, if it has ended before,
 // or of the last one's call.
-func (m *meeting) wait(ctx context.Context, _ string, rtt int64) (at int64, err error) {
+func (m *barrier) wait(ctx context.Context, _ string, rtt int64) (at int64, err error) {
 	m.mu.Lock()
 	m.rtt = max(m.rtt, rtt)
 	m.missing--
@@ -179,10 +179,10 @@ func (m *meeting) wait(ctx context.Context, _ string, rtt int64) (at int64, err 
 	}
 }
 
-// outcome is what came out of all copies, as that of one: the mean of what it cost in each.
-func (c *together) outcome(outs []deploy.Outcome, memory []record.Memory) (deploy.Outcome, error) {
+// outcome merges the outcomes of all copies into one: the mean of the cost in each.
+func (c *copyGroup) outcome(outs []deploy.Outcome, memory []record.Memory) (deploy.Outcome, error) {
 	one := outs[0]
-	one.Result.Histograms = nil // they are for what is merged, and copies are not
+	one.Result.Histograms = nil // they are for merged trials, and copies are not merged
 	one.Copies = &record.Copies{Covered: overlap(outs)}
 	for i := range outs {
 		one.Copies.Each = append(one.Copies.Each, record.Copy{NS: outs[i].ControllerNS,
@@ -248,7 +248,7 @@ func figures(outs []deploy.Outcome) record.Figures {
 		declared[m.Name] = m
 	}
 	for name := range outs[0].Result.Metrics {
-		m := declared[name] // one that is not known there costs what it is
+		m := declared[name] // the cost of an undeclared metric is its value
 		if cost, ok := meanCost(outs, name, m); ok {
 			f.Metrics[name] = m.Value(cost)
 		}
@@ -280,7 +280,7 @@ func figures(outs []deploy.Outcome) record.Figures {
 	return f
 }
 
-// meanCost is the mean of what a metric costs in each copy. A metric that one of them does not report has none.
+// meanCost returns the mean of a metric's cost over the copies. A metric that one of them does not report has none.
 func meanCost(outs []deploy.Outcome, name string, m unit.Metric) (float64, bool) {
 	sum := 0.0
 	for i := range outs {
@@ -323,8 +323,8 @@ func account(outs []deploy.Outcome) *record.Account {
 	return mean
 }
 
-// closeTogether closes several, each by a function, and returns what went wrong.
-func closeTogether(all []func() error) error {
+// closeAll calls all functions, some at a time, and joins their errors.
+func closeAll(all []func() error) error {
 	errs := make([]error, len(all))
 	room := make(chan struct{}, closedAtOnce)
 	var closing sync.WaitGroup

@@ -17,21 +17,21 @@ import (
 
 // trialRunner runs trials, one at a time.
 type trialRunner struct {
-	plan     *plan.Plan
-	kinds    func(name string) (*workload.Kind, bool)
-	inject   map[string]float64
-	quiet    *QuietHost
-	stops    *stops
-	table    *table
-	journal  *journal
-	reporter *reporter
-	cold     *coldStart
-	peer     *peerLink
-	supplies *supplies
-	showing  *showing
-	besides  *besides
-	launcher Launcher     // nil: there is none
-	energy   *energyMeter // nil: nobody asks
+	plan       *plan.Plan
+	kinds      func(name string) (*workload.Kind, bool)
+	inject     map[string]float64
+	quiet      *QuietHost
+	stops      *stops
+	table      *table
+	journal    *journal
+	reporter   *reporter
+	cold       *coldStart
+	peer       *peerLink
+	supplies   *supplies
+	requests   *resultRequests
+	neighbours *neighbours
+	launcher   Launcher     // nil: there is none
+	energy     *energyMeter // nil: nobody asks
 	// mark is told when the timed part of a trial begins and ends; nil: nobody asks.
 	mark func(begins bool)
 }
@@ -42,14 +42,14 @@ func (x *trialRunner) trial(ctx context.Context, w *plan.Workload, t record.Tria
 	t.Workload, t.Work, t.Inject = w.Label, c.work, x.inject[t.Target]
 	t.Host = x.quiet.wait(ctx)
 	x.reporter.tell(Event{Kind: TrialBegin, Workload: w.Label, Target: t.Target, Block: t.Block, Warmup: t.Warmup()})
-	began, before := time.Now(), x.stops.sofar()
+	began, before := time.Now(), x.stops.count()
 	deadline := max(leastTrialDeadline, trialDeadlineFactor*c.expected)
 	if !c.known { // its work comes from the plan: in a run that is repeated or resumed
-		deadline = max(deadline, x.patience(w))
+		deadline = max(deadline, x.firstTimeout(w))
 	}
 	at := x.table.targets[t.Target]
-	x.stops.caughtUp()
-	neighbour, err := x.besides.start(ctx, w, t.Target)
+	x.stops.takeLateness()
+	neighbour, err := x.neighbours.start(ctx, w, t.Target)
 	asked := time.Now()
 	tctx, cancel := at.whileServed(ctx, deadline)
 	var out deploy.Outcome
@@ -65,19 +65,19 @@ func (x *trialRunner) trial(ctx context.Context, w *plan.Workload, t record.Tria
 	spent := x.energyOf(t.Target, at, by)
 	if err == nil {
 		run := wire.Run{Job: job, Work: c.work, Inject: t.Inject, Warmup: t.Warmup(),
-			Show: x.showing.numbers(cellKey{w.Label, t.Target})}
+			Show: x.requests.pending(cellKey{w.Label, t.Target})}
 		switch agent, ok := by.(Agent); {
 		case ok && x.mark != nil:
 			out, err = agent.RunTold(tctx, run, x.mark)
 		case ok && spent.wanted():
 			out, err = agent.RunHeld(tctx, run, spent.held(tctx))
-			out.Result.Histograms = nil // they are for what is merged with others
+			out.Result.Histograms = nil // they are for trials that are merged
 		default:
 			out, err = by.Run(tctx, run)
 		}
 	}
 	cancel()
-	beside, lacking := x.besides.end(ctx, w, t.Target, neighbour, asked, &out)
+	beside, lacking := x.neighbours.end(ctx, w, t.Target, neighbour, asked, &out)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -97,7 +97,7 @@ func (x *trialRunner) trial(ctx context.Context, w *plan.Workload, t record.Tria
 	t.Warnings = append(t.Warnings, x.cold.doubtCold(w, t.Target)...)
 	t.Warnings = append(t.Warnings, x.supplies.doubts(w, t.Target)...)
 	if beside != nil {
-		t.Warnings = append(t.Warnings, starved(x.stops.caughtUp())...)
+		t.Warnings = append(t.Warnings, starved(x.stops.takeLateness())...)
 	}
 	if t.Start.IsZero() {
 		t.Start = began
@@ -109,7 +109,7 @@ func (x *trialRunner) trial(ctx context.Context, w *plan.Workload, t record.Tria
 		}
 		t.Error = failure(kindEnvironmentDied, err)
 	}
-	t.Error = x.peer.blame(w, at.blame(t.Error))
+	t.Error = x.peer.blame(w, at.explainFailure(t.Error))
 	if err := x.journal.append(&t); err != nil {
 		return err
 	}
@@ -117,9 +117,9 @@ func (x *trialRunner) trial(ctx context.Context, w *plan.Workload, t record.Tria
 		Elapsed: time.Since(began), Trial: &t})
 	stopped := x.stops.since(before)
 	if t.Error == nil {
-		x.showing.see(&t)
+		x.requests.observe(&t)
 		c.failures, c.known = 0, true
-		c.seen(t.Work, t.AgentNS)
+		c.recordPace(t.Work, t.AgentNS)
 		c.expected = (c.expected + time.Since(began) - stopped.total) / 2
 		return nil
 	}
@@ -177,10 +177,10 @@ func (x *trialRunner) lose(name string, f *record.Failure) {
 	}
 }
 
-// patience is how long the first that is done in a cell may take: how long it really takes is not known yet, only what
-// is asked for. Files may have to be made first. One unit counts, because where work is more than one, the units are
-// short.
-func (x *trialRunner) patience(w *plan.Workload) time.Duration {
+// firstTimeout returns the bound on the first trial in a cell. How long it really takes is not known yet, only the time
+// that is asked for. Files may have to be made first. One unit counts, because where work is more than one, the units
+// are short.
+func (x *trialRunner) firstTimeout(w *plan.Workload) time.Duration {
 	d := firstDeadline.Seconds()
 	if k, ok := x.kinds(w.Kind); ok {
 		if k.Space != nil {

@@ -194,8 +194,8 @@ func (a *simAgent) RunHeld(ctx context.Context, r wire.Run, h deploy.Held) (depl
 	return a.Run(ctx, r)
 }
 
-// memory is a sink that checks that every trial is handed over before the next one starts.
-type memory struct {
+// memorySink is a sink that checks that every trial is handed over before the next one starts.
+type memorySink struct {
 	w      *world
 	trials []record.Trial
 	envs   []record.Environment
@@ -204,14 +204,14 @@ type memory struct {
 	full   int // Append fails after this many trials
 }
 
-func (m *memory) Plan(p *plan.Plan) error                   { m.plan = p; return nil }
-func (m *memory) Environments(e []record.Environment) error { m.envs = e; return nil }
-func (m *memory) Evidence(name string, data []byte) (string, error) {
+func (m *memorySink) Plan(p *plan.Plan) error                   { m.plan = p; return nil }
+func (m *memorySink) Environments(e []record.Environment) error { m.envs = e; return nil }
+func (m *memorySink) Evidence(name string, data []byte) (string, error) {
 	m.files[name] = string(data)
 	return name, nil
 }
 
-func (m *memory) Append(t *record.Trial) error {
+func (m *memorySink) Append(t *record.Trial) error {
 	if m.full > 0 && len(m.trials) >= m.full {
 		return errors.New("no space left on device")
 	}
@@ -237,9 +237,9 @@ func simPlan(targets ...string) *plan.Plan {
 }
 
 func simulate(t *testing.T, ctx context.Context, w *world, p *plan.Plan,
-	change ...func(*Config)) (*memory, *verdict.Result, error) {
+	change ...func(*Config)) (*memorySink, *verdict.Result, error) {
 	t.Helper()
-	m := &memory{w: w, files: map[string]string{}}
+	m := &memorySink{w: w, files: map[string]string{}}
 	c := Config{
 		Plan: p, Opener: w, Sink: m, Evidence: m,
 		Kinds: func(n string) (*workload.Kind, bool) { return &simKind, n == "sim" },

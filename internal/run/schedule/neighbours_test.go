@@ -15,8 +15,9 @@ import (
 	"tare/internal/record"
 )
 
-// disturbed is a world in which targets are slower by a factor while their neighbour is at work, and trials take time.
-type disturbed struct {
+// neighbourWorld is a world in which targets are slower by a factor while their neighbour is at work, and trials take
+// time.
+type neighbourWorld struct {
 	*world
 	factor  float64
 	atWork  map[string]bool // agents that work as neighbours
@@ -26,25 +27,25 @@ type disturbed struct {
 	failing error           // of all rounds
 }
 
-func newDisturbed(cost map[string]float64) *disturbed {
-	return &disturbed{world: newWorld(0.003, cost), factor: 2, atWork: map[string]bool{}, slow: map[string]bool{},
+func newDisturbed(cost map[string]float64) *neighbourWorld {
+	return &neighbourWorld{world: newWorld(0.003, cost), factor: 2, atWork: map[string]bool{}, slow: map[string]bool{},
 		silent: map[string]bool{}}
 }
 
-func (w *disturbed) Open(ctx context.Context, e *plan.Target, mounts []*plan.Target, session int) (Target, error) {
+func (w *neighbourWorld) Open(ctx context.Context, e *plan.Target, mounts []*plan.Target, session int) (Target, error) {
 	t, err := w.world.Open(ctx, e, mounts, session)
 	if a, ok := t.Agent.(*simAgent); ok {
-		t.Agent = &disturbedAgent{a, w}
+		t.Agent = &neighbourAgent{a, w}
 	}
 	return t, err
 }
 
-type disturbedAgent struct {
+type neighbourAgent struct {
 	*simAgent
-	w *disturbed
+	w *neighbourWorld
 }
 
-func (a *disturbedAgent) Run(ctx context.Context, r wire.Run) (deploy.Outcome, error) {
+func (a *neighbourAgent) Run(ctx context.Context, r wire.Run) (deploy.Outcome, error) {
 	if strings.HasPrefix(r.Cell, "beside") {
 		return a.round(ctx, r, func() {})
 	}
@@ -65,12 +66,12 @@ func (a *disturbedAgent) Run(ctx context.Context, r wire.Run) (deploy.Outcome, e
 	return o, err
 }
 
-func (a *disturbedAgent) RunTold(ctx context.Context, r wire.Run, mark func(begins bool)) (deploy.Outcome, error) {
+func (a *neighbourAgent) RunTold(ctx context.Context, r wire.Run, mark func(begins bool)) (deploy.Outcome, error) {
 	return a.round(ctx, r, func() { mark(true) })
 }
 
 // round is a neighbour's: a unit takes a microsecond.
-func (a *disturbedAgent) round(ctx context.Context, r wire.Run, begun func()) (deploy.Outcome, error) {
+func (a *neighbourAgent) round(ctx context.Context, r wire.Run, begun func()) (deploy.Outcome, error) {
 	w := a.w
 	w.mu.Lock()
 	w.rounds++
@@ -134,7 +135,7 @@ func besidePlan() *plan.Plan {
 }
 
 // runBeside carries it out, and returns what was told of what is given up as well.
-func runBeside(t *testing.T, ctx context.Context, w *disturbed) (m *memory, r *verdict.Result, told []string,
+func runBeside(t *testing.T, ctx context.Context, w *neighbourWorld) (m *memorySink, r *verdict.Result, told []string,
 	err error) {
 	t.Helper()
 	m, r, err = simulate(t, ctx, w.world, besidePlan(), func(c *Config) {
@@ -254,11 +255,11 @@ func TestNeighbourDies(t *testing.T) {
 // A neighbour that stands still makes its trials invalid, with the reason; the others go on.
 func TestNeighbourThatDoesNotWork(t *testing.T) {
 	for name, c := range map[string]struct {
-		spoil func(*disturbed)
+		spoil func(*neighbourWorld)
 		want  string
 	}{
-		"no round ends": {func(w *disturbed) { w.slow["other"] = true }, "its count of work did not grow"},
-		"its work fails": {func(w *disturbed) {
+		"no round ends": {func(w *neighbourWorld) { w.slow["other"] = true }, "its count of work did not grow"},
+		"its work fails": {func(w *neighbourWorld) {
 			w.failing = &record.Failure{Kind: "measure", Message: "no space", Evidence: "df"}
 		}, "was not at work: no space"},
 	} {
@@ -334,9 +335,9 @@ func TestControllerThatIsStarved(t *testing.T) {
 	if got := starved(1300 * time.Millisecond); len(got) != 1 || !strings.Contains(got[0].Text, "waited 1.3 s") {
 		t.Errorf("%+v", got)
 	}
-	s := &stops{awake: time.Now().Add(-3 * time.Second)}
+	s := &stops{lastTick: time.Now().Add(-3 * time.Second)}
 	s.tick()
-	if d := s.caughtUp(); d < 2*time.Second || s.caughtUp() != 0 {
+	if d := s.takeLateness(); d < 2*time.Second || s.takeLateness() != 0 {
 		t.Errorf("a tick that is 2.5 s late counts for %v", d)
 	}
 }

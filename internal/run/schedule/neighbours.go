@@ -20,8 +20,8 @@ const (
 )
 
 // What a neighbour does is ordinary work of its own environment's agent, in rounds. A first, short round shows that it
-// can, and what it does alone. The next is to last longer than the trial with everything around it, so that mostly no
-// gap between two rounds falls into the trial; where one did, the rounds beside that cell become longer. It goes on
+// can, and measures its pace alone. The next is to last longer than the trial with everything around it, so that mostly
+// no gap between two rounds falls into the trial; where one did, the rounds beside that cell become longer. It goes on
 // until the trial has ended, and its last round is awaited: work counts that is done.
 const (
 	firstRound    = 200 * time.Millisecond
@@ -37,26 +37,26 @@ const (
 	wellCovered  = 0.95
 )
 
-// besides lets neighbours work while trials are timed.
-type besides struct {
+// neighbours runs the neighbours of targets while trials are timed.
+type neighbours struct {
 	plan  *plan.Plan
 	kinds func(name string) (*workload.Kind, bool)
 	table *table
-	// patience is how long the first of some work may take.
-	patience func(w *plan.Workload) time.Duration
-	units    map[besideKey]float64     // how long a unit of work took at the least, ns
+	// timeout returns the bound on the first round of a workload.
+	timeout  func(w *plan.Workload) time.Duration
+	units    map[neighbourKey]float64  // how long a unit of work took at the least, ns
 	spans    map[cellKey]time.Duration // how long the last trial took with its preparation
 	reserves map[cellKey]float64       // how much longer than that a round is to be
 }
 
-// besideKey names a neighbour where it runs, in an agent that is another one for each opening.
-type besideKey struct {
+// neighbourKey names a neighbour where it runs, in an agent that is another one for each opening.
+type neighbourKey struct {
 	neighbour, place string
 	agent            Agent
 }
 
 // of is the neighbour of a target and the place in which it runs; nil for a target without one.
-func (b *besides) of(target string) (n *plan.Neighbour, number int, place string) {
+func (b *neighbours) of(target string) (n *plan.Neighbour, number int, place string) {
 	e, ok := b.plan.Target(target)
 	if !ok || e.Beside == "" {
 		return nil, 0, ""
@@ -71,7 +71,7 @@ func (b *besides) of(target string) (n *plan.Neighbour, number int, place string
 
 // start has the neighbour of a target begin, and returns when it is at work. The result is nil for a target without a
 // neighbour. The error is a *record.Failure, or that of ctx.
-func (b *besides) start(ctx context.Context, w *plan.Workload, target string) (*atWork, error) {
+func (b *neighbours) start(ctx context.Context, w *plan.Workload, target string) (*neighbourRun, error) {
 	n, number, place := b.of(target)
 	if n == nil {
 		return nil, nil
@@ -82,25 +82,25 @@ func (b *besides) start(ctx context.Context, w *plan.Workload, target string) (*
 		if at != nil && at.dead != nil {
 			why = at.dead.Message
 		}
-		return nil, b.failed(n, place, kindNeighbourDied, why)
+		return nil, b.newFailure(n, place, kindNeighbourDied, why)
 	}
-	limit := b.patience(n.Work())
+	limit := b.timeout(n.Work())
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	key := besideKey{n.Name, place, at.Agent}
+	key := neighbourKey{n.Name, place, at.Agent}
 	job := b.job(n, number, at)
 	first, err := b.first(bounded, key, job)
 	if err != nil {
-		return nil, b.started(ctx, n, place, at, err)
+		return nil, b.startFailure(ctx, n, place, at, err)
 	}
-	work := &atWork{neighbour: n, place: place, agent: at.Agent, key: key, begun: make(chan struct{}),
+	work := &neighbourRun{neighbour: n, place: place, agent: at.Agent, key: key, begun: make(chan struct{}),
 		done: make(chan struct{}), report: record.Beside{Name: n.Name, In: place, First: first}}
 	reserve := max(b.reserves[cellKey{w.Label, target}], leastReserve)
 	work.round = min(max(time.Duration(reserve*float64(b.span(w, target))), leastRound), longestRound)
 	run := wire.Run{Job: job, Work: b.within(job, float64(work.round)/b.units[key])}
 	own, stop := context.WithCancel(ctx)
 	work.stop = stop
-	go work.rounds(own, run)
+	go work.loop(own, run)
 	select {
 	case <-work.begun:
 		return work, nil
@@ -112,11 +112,11 @@ func (b *besides) start(ctx context.Context, w *plan.Workload, target string) (*
 	if work.err == nil {
 		work.err = fmt.Errorf("it had not begun after %v", limit.Round(time.Second))
 	}
-	return nil, b.started(ctx, n, place, at, work.err)
+	return nil, b.startFailure(ctx, n, place, at, work.err)
 }
 
-// job is what a worker needs to know of a neighbour.
-func (b *besides) job(n *plan.Neighbour, number int, at *target) wire.Job {
+// job returns the wire.Job of a neighbour.
+func (b *neighbours) job(n *plan.Neighbour, number int, at *target) wire.Job {
 	j := wire.Job{Kind: n.Kind, Params: n.Params, Cell: fmt.Sprintf("beside%03d", number), Seed: b.plan.Seed,
 		Root: at.Root}
 	if k, ok := b.kinds(n.Kind); ok {
@@ -126,7 +126,7 @@ func (b *besides) job(n *plan.Neighbour, number int, at *target) wire.Job {
 }
 
 // first has a neighbour do its first work before a trial, alone, and returns its pace.
-func (b *besides) first(ctx context.Context, key besideKey, job wire.Job) (record.Pace, error) {
+func (b *neighbours) first(ctx context.Context, key neighbourKey, job wire.Job) (record.Pace, error) {
 	if b.units[key] <= 0 {
 		got, err := key.agent.Calibrate(ctx, wire.Calibrate{Job: job, TargetNS: int64(firstRound)})
 		if err == nil && (got.Work <= 0 || got.ElapsedNS <= 0) {
@@ -151,7 +151,7 @@ func (b *besides) first(ctx context.Context, key besideKey, job wire.Job) (recor
 }
 
 // pace takes a pace of a neighbour into account: the fastest counts, so that no round is too short.
-func (b *besides) pace(key besideKey, p record.Pace) {
+func (b *neighbours) pace(key neighbourKey, p record.Pace) {
 	if p.Work <= 0 || p.NS <= 0 {
 		return
 	}
@@ -161,7 +161,7 @@ func (b *besides) pace(key besideKey, p record.Pace) {
 }
 
 // within is an amount of work that one trial of a kind can do, 1 at the least.
-func (b *besides) within(job wire.Job, work float64) int64 {
+func (b *neighbours) within(job wire.Job, work float64) int64 {
 	units := max(1, int64(work))
 	if k, ok := b.kinds(job.Kind); ok {
 		if most := k.WorkLimit(job.Params); most > 0 {
@@ -171,8 +171,8 @@ func (b *besides) within(job wire.Job, work float64) int64 {
 	return units
 }
 
-// span is how long a trial of a cell is expected to take with its preparation.
-func (b *besides) span(w *plan.Workload, target string) time.Duration {
+// span returns the expected time of a cell's trial with its preparation; 0 if it is not known.
+func (b *neighbours) span(w *plan.Workload, target string) time.Duration {
 	k := cellKey{w.Label, target}
 	if d := b.spans[k]; d > 0 {
 		return d
@@ -185,32 +185,32 @@ func (b *besides) span(w *plan.Workload, target string) time.Duration {
 	return 0
 }
 
-// started is the failure of a neighbour that could not start; if the run was cancelled, that is the error.
-func (b *besides) started(ctx context.Context, n *plan.Neighbour, place string, at *target, err error) error {
+// startFailure is the failure of a neighbour that could not start; if the run was cancelled, that is the error.
+func (b *neighbours) startFailure(ctx context.Context, n *plan.Neighbour, place string, at *target, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	return b.failure(n, place, at.Agent, err)
 }
 
-func (b *besides) failure(n *plan.Neighbour, place string, agent Agent, err error) *record.Failure {
+func (b *neighbours) failure(n *plan.Neighbour, place string, agent Agent, err error) *record.Failure {
 	kind := kindNeighbourFailed
 	if !agent.Alive() {
 		kind = kindNeighbourDied
 	}
-	f := b.failed(n, place, kind, err.Error())
+	f := b.newFailure(n, place, kind, err.Error())
 	f.Evidence = failure(kind, err).Evidence
 	return f
 }
 
-func (b *besides) failed(n *plan.Neighbour, place, kind, why string) *record.Failure {
+func (b *neighbours) newFailure(n *plan.Neighbour, place, kind, why string) *record.Failure {
 	return &record.Failure{Kind: kind, Message: fmt.Sprintf("the neighbour %s (%s in %s) was not at work: %s", n.Name,
 		n.Label, place, why)}
 }
 
-// end has a neighbour end after a trial, which has asked at some time for what came out. It returns what the neighbour
-// did, and as a *record.Failure why that was not enough for the trial to count. A nil neighbour did nothing.
-func (b *besides) end(ctx context.Context, w *plan.Workload, target string, n *atWork, asked time.Time,
+// end stops a neighbour after a trial that began at asked. It returns the work that the neighbour did, and a
+// *record.Failure if that was too little for the trial to count. A nil neighbour did nothing.
+func (b *neighbours) end(ctx context.Context, w *plan.Workload, target string, n *neighbourRun, asked time.Time,
 	out *deploy.Outcome) (*record.Beside, error) {
 	if n == nil {
 		return nil, nil
@@ -228,7 +228,7 @@ func (b *besides) end(ctx context.Context, w *plan.Workload, target string, n *a
 	}
 	cell := cellKey{w.Label, target}
 	b.spans[cell] = took
-	for _, r := range n.past {
+	for _, r := range n.finished {
 		b.pace(n.key, r.pace)
 	}
 	begin, end := timed(out)
@@ -238,36 +238,36 @@ func (b *besides) end(ctx context.Context, w *plan.Workload, target string, n *a
 	}
 	switch {
 	case report.During.Work == 0:
-		return nil, b.failed(n.neighbour, n.place, kindNeighbourFailed,
+		return nil, b.newFailure(n.neighbour, n.place, kindNeighbourFailed,
 			"its count of work did not grow while the trial was timed")
 	case report.Covered < leastCovered:
-		return nil, b.failed(n.neighbour, n.place, kindNeighbourFailed,
+		return nil, b.newFailure(n.neighbour, n.place, kindNeighbourFailed,
 			fmt.Sprintf("it worked for %.0f %% of the time in which the trial was timed", 100*report.Covered))
 	}
 	return &report, nil
 }
 
-// timed is when the timed part of a trial began and ended, by the controller's clock.
+// timed returns the begin and the end of the timed part of a trial, by the controller's clock.
 func timed(o *deploy.Outcome) (begin, end time.Time) {
 	begin = o.Start.Add(time.Duration(o.SetupNS))
 	return begin, begin.Add(time.Duration(o.ControllerNS))
 }
 
-// atWork is a neighbour that works.
-type atWork struct {
+// neighbourRun is a neighbour that works.
+type neighbourRun struct {
 	neighbour *plan.Neighbour
 	place     string
 	agent     Agent
-	key       besideKey
+	key       neighbourKey
 	round     time.Duration // how long a round takes at the least
 	report    record.Beside
 	begun     chan struct{} // closed when it is at work
 	done      chan struct{} // closed when it has ended
 	stop      context.CancelFunc
 
-	mu   sync.Mutex
-	last bool // this round is the last
-	past []round
+	mu       sync.Mutex
+	last     bool // this round is the last
+	finished []round
 
 	err error // why it ended, if not because it was told to; valid once done
 }
@@ -278,8 +278,8 @@ type round struct {
 	pace       record.Pace
 }
 
-// rounds works until it is told to end.
-func (n *atWork) rounds(ctx context.Context, run wire.Run) {
+// loop works until it is told to end.
+func (n *neighbourRun) loop(ctx context.Context, run wire.Run) {
 	defer close(n.done)
 	var once sync.Once
 	for {
@@ -297,17 +297,17 @@ func (n *atWork) rounds(ctx context.Context, run wire.Run) {
 }
 
 // add notes a round, and tells whether it was the last.
-func (n *atWork) add(out *deploy.Outcome, work int64) bool {
+func (n *neighbourRun) add(out *deploy.Outcome, work int64) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	begin, end := timed(out)
-	n.past = append(n.past, round{begin, end, record.Pace{Work: work, NS: out.Result.ElapsedNS}})
+	n.finished = append(n.finished, round{begin, end, record.Pace{Work: work, NS: out.Result.ElapsedNS}})
 	return n.last
 }
 
 // await lets the round that is under way end, for a bounded time, and then ends the neighbour. When it returns, nothing
 // of it works any more.
-func (n *atWork) await(ctx context.Context) {
+func (n *neighbourRun) await(ctx context.Context) {
 	n.mu.Lock()
 	n.last = true
 	n.mu.Unlock()
@@ -324,13 +324,13 @@ func (n *atWork) await(ctx context.Context) {
 	<-n.done
 }
 
-// during is what the neighbour did between two times.
-func (n *atWork) during(begin, end time.Time) record.Beside {
+// during returns the work that the neighbour did between two times.
+func (n *neighbourRun) during(begin, end time.Time) record.Beside {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	report := n.report
 	covered := time.Duration(0)
-	for _, r := range n.past {
+	for _, r := range n.finished {
 		if !r.end.After(begin) || !r.begin.Before(end) {
 			continue
 		}
@@ -366,14 +366,14 @@ func starved(waited time.Duration) []record.Warning {
 // loseNeighbours gives up all targets whose neighbours are in an environment that is lost, as a trial of one of them
 // shows. It is told once.
 func (x *trialRunner) loseNeighbours(t *record.Trial) {
-	_, _, place := x.besides.of(t.Target)
+	_, _, place := x.neighbours.of(t.Target)
 	lost, ok := x.plan.Target(place)
 	if !ok {
 		return
 	}
 	for i := range x.plan.Targets {
 		name := x.plan.Targets[i].Name
-		_, _, in := x.besides.of(name)
+		_, _, in := x.neighbours.of(name)
 		e, ok := x.plan.Target(in)
 		if o := x.table.targets[name]; ok && e.Place() == lost.Place() && o != nil && o.dead == nil {
 			o.dead = t.Error

@@ -13,7 +13,7 @@ import (
 func TestShowing(t *testing.T) {
 	p := &plan.Plan{Baseline: "host", Targets: []plan.Target{{Name: "host"}, {Name: "box"}, {Name: "vm"}},
 		Workloads: []plan.Workload{{Label: "w"}, {Label: "site", Baseline: "box", Targets: []string{"box", "vm"}}}}
-	s := newShowing(p)
+	s := newResultRequests(p)
 	workload := "w"
 	trial := func(target string, block int, other map[uint64]uint64, shown ...uint64) {
 		var sketch setdiff.Sketch
@@ -25,11 +25,11 @@ func TestShowing(t *testing.T) {
 		for _, n := range shown {
 			x.Shown = append(x.Shown, record.Shown{Number: n, Text: "text"})
 		}
-		s.see(x)
+		s.observe(x)
 	}
 	check := func(target string, want ...uint64) {
 		t.Helper()
-		if got := s.numbers(cellKey{workload, target}); !slices.Equal(got, want) {
+		if got := s.pending(cellKey{workload, target}); !slices.Equal(got, want) {
 			t.Errorf("%s is asked for %v, want %v", target, got, want)
 		}
 	}
