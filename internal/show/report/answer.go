@@ -12,18 +12,18 @@ import (
 	"tare/internal/unit"
 )
 
-// Answer is one sentence of a report's first lines: what a family of workloads costs in one candidate.
+// Answer is one sentence of a report's first lines: the cost of a family of workloads in one candidate.
 type Answer struct {
 	Family, Target string
 	Text           string
 }
 
-// Answers says what each family of workloads costs in each candidate, in the order of the rows. A family of one
-// workload has that workload's verdict; the mean of several has none, so only its figure and interval are told. Where
-// there is no figure at all the sentence says so; of what was not tried there, nothing is said.
+// Answers returns the sentences on the cost of each family of workloads in each candidate, in the order of the rows. A
+// family of one workload has that workload's verdict; the mean of several has none, so only its figure and interval are
+// told. Where there is no figure at all the sentence says so; families that were not tried there have no sentence.
 func (m *Model) Answers() []Answer { return m.answers(", " + clean(m.Run.Scope)) }
 
-// answers makes the sentences with a scope behind what they claim.
+// answers returns the sentences with a scope behind their claims.
 func (m *Model) answers(scope string) []Answer {
 	var answers []Answer
 	for i := range m.Families {
@@ -108,7 +108,7 @@ func (m *Model) answer(family string, col int, s *verdict.Summary, scope string)
 	return fmt.Sprintf("%s costs %s against %s%s%s%s", target, figure, baseline, over, far, scope)
 }
 
-// withoutText says how many workloads of a family a mean is without, because they cannot be ranked.
+// withoutText says how many workloads of a family a mean leaves out, because they cannot be ranked.
 func withoutText(s *verdict.Summary) string {
 	all, text := s.Withheld+s.Unlike+s.Cells, ""
 	if s.Withheld > 0 {
@@ -177,7 +177,8 @@ func (m *Model) apart(family string, col int, mean float64) string {
 	return ""
 }
 
-// farApart is by what factor costs of one family must differ to be told apart from their mean; the page has the same.
+// farApart is the factor by which costs of one family must differ to be told apart from their mean; the page has the
+// same.
 const farApart = 1.15
 
 // only returns the one primary cell of a family in a column that has a ratio; nil when there are none or several.
@@ -224,7 +225,7 @@ func sentence(s string) string {
 	return string(unicode.ToUpper(r)) + s[n:]
 }
 
-// title is what a page is headed with: the plan's name or what was compared.
+// title is the title of a page: the plan's name or the names of the targets.
 func (m *Model) title() string {
 	if m.Run.Name != "" {
 		return clean(m.Run.Name)
@@ -244,7 +245,8 @@ func (m *Model) title() string {
 	return strings.Join(names, ", ") + " against " + clean(m.Run.Baseline)
 }
 
-// subtitle says how much was measured, of what, and by which program.
+// subtitle has the baseline, the number of blocks and targets, the scope, the length of the run and the version of
+// tare.
 func (m *Model) subtitle() string {
 	blocks := unit.Plural(m.Run.Blocks, "block")
 	if n := len(m.Targets); n > 1 {

@@ -41,7 +41,7 @@ func (t *terminal) barWidth(wide int) int {
 	return bar
 }
 
-// strokes are what a bar is drawn with.
+// strokes are the characters of a bar.
 type strokes struct{ line, center, one, crossed string }
 
 func (t *terminal) drawing() strokes {
@@ -52,7 +52,7 @@ func (t *terminal) drawing() strokes {
 }
 
 // bar draws an interval and its centre on the shared axis, with a stroke where nothing costs more or less.
-func (t *terminal) bar(s shown, n int) string {
+func (t *terminal) bar(s tableEntry, n int) string {
 	d := t.drawing()
 	cells := make([]string, n)
 	for i := range cells {

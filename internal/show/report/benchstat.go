@@ -82,7 +82,7 @@ type benchText struct {
 func (b *benchText) trials(m *Model) {
 	b.lines = map[string][]string{}
 	figures := map[int64]string{}
-	m.eachRaw(func(r *raw) error { // its only errors are ours, and there are none
+	m.eachRaw(func(r *rawRow) error { // its only errors are ours, and there are none
 		if r.Warmup || r.Slot != nil || r.Discarded != nil || r.ErrorKind != nil || r.Value == nil || r.Unit == nil ||
 			r.Better == nil {
 			return nil
@@ -152,7 +152,7 @@ func benchUnit(v float64, name string) (float64, string) {
 	return v, benchWord(name)
 }
 
-// secondsIn and bytesIn say what one of a unit is in the base unit.
+// secondsIn and bytesIn are the factors from a unit to the base unit.
 var (
 	secondsIn = map[string]float64{"s": 1, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 	bytesIn   = map[string]float64{"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "kB": 1e3, "MB": 1e6,

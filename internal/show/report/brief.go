@@ -8,11 +8,11 @@ import (
 	"tare/internal/unit"
 )
 
-// Brief is a result in short: what a list of results and a light page of one show. Every text is one line, cleaned of
-// what a terminal obeys, and not escaped for any markup.
+// Brief is a result in short, for a list of results and for a light page of one. Every text is one line, cleaned of a
+// terminal's control sequences, and not escaped for any markup.
 type Brief struct {
 	Title    string
-	Subtitle string // how much was measured, of what, by which program
+	Subtitle string // baseline, blocks, scope, length, version
 	Question string // the plan's; "" where it has none
 	Answers  []string
 	Headline string      // the answer that is farthest from no difference; "" where there is none
@@ -28,30 +28,30 @@ type Brief struct {
 type BriefWork struct {
 	Workload string
 	Metric   string
-	Base     string // what most cells are compared with
+	Base     string // the target that most cells are compared with
 	Figure   string // of Base, with its unit; "" where there is none
 	Cells    []BriefCell
 }
 
-// BriefCell is what a workload costs in a candidate.
+// BriefCell is the cost of a workload in a candidate.
 type BriefCell struct {
 	*verdict.Cell
 	// Class is more, less, same, unsure, measured, withheld or failed: the name of a colour.
 	Class    string
 	Sign     string // one character
-	Word     string // what the sign stands for
+	Word     string // the sign's meaning
 	Target   string
-	Against  string // what it is compared with
+	Against  string // the target of the comparison
 	Figure   string // with its unit; "" where there is none
 	Ratio    string // "" where none may be shown
 	Interval string // "[1.02, 1.10]", or ""
 	Marks    []string
-	// What is drawn. All are 0 where no ratio may be shown, Low and High also without an interval.
+	// Numbers of the drawing. All are 0 where no ratio may be shown, Low and High also without an interval.
 	Low, Center, High float64
 }
 
-// BriefNote is a paragraph: a finding, a failure, what is open; or a command. Kind is warning, info, failed, unsure or
-// absent; of a command it is what that is for.
+// BriefNote is a paragraph: a finding, a failure, an open question; or a command. Kind is warning, info, failed, unsure
+// or absent; of a command it is its purpose.
 type BriefNote struct{ Kind, Text string }
 
 // BriefFact is a fact of all targets side by side; "" where it is not known.

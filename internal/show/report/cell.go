@@ -9,7 +9,7 @@ import (
 	"tare/internal/record"
 )
 
-// sign is what stands before a ratio: the verdict at a glance.
+// sign is the character before a ratio: the verdict at a glance.
 type sign int
 
 const (
@@ -43,7 +43,7 @@ var glyphs = [signs]struct{ unicode, ascii, legend string }{
 var signNames = [signs]string{"more", "less", "same", "unsure", "measured", "unconfirmed", "unranked", "failed",
 	"withheld", "absent"}
 
-// mark is what stands after a ratio.
+// mark is the character after a ratio.
 type mark int
 
 const (
@@ -102,21 +102,21 @@ func verdictSign(v record.Verdict, ratio float64) sign {
 	return cannotTell
 }
 
-// shown is one entry of the table: its parts are aligned below each other within a column.
-type shown struct {
+// tableEntry is one entry of the table: its parts are aligned below each other within a column.
+type tableEntry struct {
 	sign     sign
 	noSign   bool // a summary has no verdict
 	unasked  bool // the target has no cell of this workload
 	ratio    string
 	interval string
 	flags    string
-	// What a bar shows; low and high are 0 without an interval.
+	// The drawing of the bar; low and high are 0 without an interval.
 	center, low, high float64
 }
 
 // show makes the entry for a cell. With narrow the interval is given as plus or minus its half-width.
-func (t *terminal) show(c *verdict.Cell, narrow bool) shown {
-	s := shown{sign: signOf(c), unasked: c == nil}
+func (t *terminal) show(c *verdict.Cell, narrow bool) tableEntry {
+	s := tableEntry{sign: signOf(c), unasked: c == nil}
 	t.usedSign[s.sign] = true
 	if s.sign == notRun {
 		return s
@@ -155,7 +155,7 @@ func (t *terminal) show(c *verdict.Cell, narrow bool) shown {
 	return s
 }
 
-// flushMark is what stands beside a figure that depends on what a flush does.
+// flushMark returns the mark of a figure that depends on the effect of a flush.
 func flushMark(d *record.Durability) mark {
 	switch d.Class {
 	case "flushes":
@@ -168,11 +168,11 @@ func flushMark(d *record.Durability) mark {
 	return flushUnknown
 }
 
-func (t *terminal) showSummary(s *verdict.Summary, narrow bool) shown {
+func (t *terminal) showSummary(s *verdict.Summary, narrow bool) tableEntry {
 	if s == nil || !(s.Ratio > 0) {
-		return shown{noSign: true}
+		return tableEntry{noSign: true}
 	}
-	x := shown{noSign: true, ratio: ratioText(s.Ratio), interval: intervalText(s.Low, s.High, s.High > 0, narrow),
+	x := tableEntry{noSign: true, ratio: ratioText(s.Ratio), interval: intervalText(s.Low, s.High, s.High > 0, narrow),
 		center: s.Ratio}
 	if x.interval != "" {
 		x.low, x.high = s.Low, s.High

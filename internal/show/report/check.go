@@ -22,7 +22,7 @@ const (
 // noFile is the path that GitHub's runner itself gives an annotation that belongs to no file.
 const noFile = ".github"
 
-// checkRun is what GitHub's API takes to make a check.
+// checkRun is the request body by which GitHub's API makes a check.
 type checkRun struct {
 	Name       string      `json:"name"`
 	HeadSHA    string      `json:"head_sha"`
@@ -62,7 +62,7 @@ func PullCheck(w io.Writer, p *Pull, commit string) error {
 	return nil
 }
 
-// annotations are the conditions that hold, those that cannot be decided, and what differs; the worst first.
+// annotations are the conditions that hold, those that cannot be decided, and the differences; the worst first.
 func (p *Pull) annotations() []annotation {
 	var levels [3][]annotation
 	add := func(level int, title, message string) {
@@ -104,7 +104,7 @@ func (p *Pull) annotations() []annotation {
 	return out[:min(len(out), mostAnnotations)]
 }
 
-// mostCommands is how many annotations of one level GitHub shows of a step.
+// mostCommands is the number of annotations of one level that GitHub shows of a step.
 const mostCommands = 10
 
 // PullAnnotations writes the annotations as commands to the runner of GitHub Actions, for a step that cannot make a
@@ -128,7 +128,7 @@ func PullAnnotations(w io.Writer, p *Pull) error {
 	return nil
 }
 
-// What stands in a command to the runner may not end it.
+// Escapes of the characters that would end a text in a command to the runner.
 var (
 	runnerEscapes         = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	runnerPropertyEscapes = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")

@@ -14,7 +14,7 @@ import (
 // restatedRow is a line of the costs restated, as every form of table has it.
 type restatedRow struct {
 	*costper.Line
-	product string // what the measured ratio was multiplied by, with what is to be known of it
+	product string // the factor on the measured ratio, with its conditions
 }
 
 // restatedRows are the lines that have a figure.
@@ -40,7 +40,7 @@ func restatedRows(n *costper.Table) []restatedRow {
 	return rows
 }
 
-// notRestated says why lines have no figure, each reason once with the cells that it holds for.
+// notRestated returns the reasons for lines without a figure, each reason once with its cells.
 func notRestated(n *costper.Table) []string {
 	var order []string
 	where := map[string][]string{}
@@ -61,7 +61,7 @@ func notRestated(n *costper.Table) []string {
 	return texts
 }
 
-// likeText heads the figures that a target would have with what the baseline had.
+// likeText is the heading of the figures that a target would have with the baseline's resources.
 func likeText(n *costper.Table) string {
 	_, like := n.Per.Words()
 	if len(n.Lines) == 0 {
@@ -89,7 +89,7 @@ func (m *Model) worthTexts() ([]string, error) {
 	return texts, nil
 }
 
-// worthQuestion is what was asked.
+// worthQuestion repeats the question of --worth.
 func (m *Model) worthQuestion() string {
 	a := m.Worth
 	text := fmt.Sprintf("%s once, %s uses a day from %s on", a.Price, givenText(a.UsesPerDay),
@@ -103,8 +103,8 @@ func (m *Model) worthQuestion() string {
 // givenText writes a figure that was given: all of its digits, no more.
 func givenText(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-// paid writes the costs restated and what a saving is worth, where that was asked for.
-func (d *markdown) paid() error {
+// writeCosts writes the costs restated and the value of a saving, where they were asked for.
+func (d *markdown) writeCosts() error {
 	if d.Normal != nil {
 		d.restated(d.Normal)
 	}
@@ -170,7 +170,8 @@ func (d *markdown) restated(n *costper.Table) {
 	}
 }
 
-// comparedText is a target, and after a stroke what it is compared with where that is not the run's baseline.
+// comparedText is a target, and after a stroke the target that it is compared with where that is not the run's
+// baseline.
 func comparedText(target, against, baseline string) string {
 	if against != "" && against != baseline {
 		return target + "/" + against

@@ -11,7 +11,7 @@ import (
 )
 
 // CSV writes the raw trials, one row for each metric of each trial, as RFC 4180 describes it: commas, CRLF, quotes
-// where needed, one header line. Numbers have all their digits, times are UTC in RFC 3339, what is not known is empty.
+// where needed, one header line. Numbers have all their digits, times are UTC in RFC 3339, unknown values are empty.
 //
 // Text that a spreadsheet would take for a formula is preceded by an apostrophe; see inert.
 func CSV(w io.Writer, m *Model) error {
@@ -21,7 +21,7 @@ func CSV(w io.Writer, m *Model) error {
 		return fmt.Errorf("write CSV report: %w", err)
 	}
 	line := make([]string, len(rawHeader))
-	err := m.eachRaw(func(r *raw) error {
+	err := m.eachRaw(func(r *rawRow) error {
 		for i, v := range r.values() {
 			line[i] = csvText(v)
 		}

@@ -4,7 +4,7 @@ package report
 // changed. Forms that show no findings say it in their own way.
 const damaged = "damaged"
 
-// damage is what that finding says; "" for a sound bundle.
+// damage returns the finding's text; "" for a sound bundle.
 func (m *Model) damage() string {
 	for i := range m.Findings {
 		if f := &m.Findings[i]; f.Code == damaged {

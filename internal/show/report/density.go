@@ -8,11 +8,11 @@ import (
 	"tare/internal/unit"
 )
 
-// floorWords say what a step does of the floor.
+// floorWords are the words for a step's relation to the floor.
 var floorWords = map[string]string{verdict.KeepsFloor: "kept", verdict.BreaksFloor: "not kept",
 	verdict.OpenFloor: "open"}
 
-// dense writes what becomes of the copies of one environment that do the same work at once.
+// dense writes the throughput and the memory of copies of one environment that do the same work at once.
 func (t *terminal) dense(d *verdict.Density) {
 	t.line("")
 	t.para("", fmt.Sprintf("%s of %s in several copies at once, against one alone. The floor is %s for each.",

@@ -8,7 +8,7 @@ import (
 	"tare/internal/unit"
 )
 
-// details tells what the targets are and every warning of every cell, each text once.
+// details describes the targets and lists every warning of every cell, each text once.
 func (t *terminal) details() {
 	t.line("")
 	for i := range t.Targets {

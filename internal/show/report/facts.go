@@ -33,7 +33,7 @@ func (r *factRow) differs() bool {
 	return false
 }
 
-// factRows lays the targets' facts side by side: what made them, what was seen inside, what the controller knows.
+// factRows lays the targets' facts side by side: those of the driver, those seen inside, those of the controller.
 func (m *Model) factRows() []factRow {
 	f := &factTable{targets: len(m.Targets), at: map[string]int{}}
 	for i := range m.Targets {

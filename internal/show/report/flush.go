@@ -9,7 +9,7 @@ import (
 	"tare/internal/record"
 )
 
-// flushSummary says on what each mark of a flush rests, the baseline's included; "" where no figure of the table has
+// flushSummary has the evidence for each mark of a flush, the baseline's included; "" where no figure of the table has
 // one.
 func (t *terminal) flushSummary() string {
 	if !t.usedMark[flushPassed] && !t.usedMark[flushIgnored] && !t.usedMark[flushMemory] && !t.usedMark[flushUnknown] {
@@ -43,7 +43,7 @@ func (t *terminal) flushSummary() string {
 var flushHead = []string{"target", "verdict", "class", "observed to reach", "power cuts", "losses below",
 	"what was found"}
 
-// flushRows tells what is known of a flush in each target that anything is known of.
+// flushRows has the durability class and its evidence for each target for which anything is known.
 func (m *Model) flushRows() [][]string {
 	var rows [][]string
 	for i := range m.Targets {
@@ -80,7 +80,7 @@ func flushClass(d *record.Durability) string {
 	return "unknown"
 }
 
-// flushOf is what is known of a flush in a target, as "flushes (PROPAGATED)"; "" where nothing was recorded.
+// flushOf is the durability class of a target, as "flushes (PROPAGATED)"; "" where none was recorded.
 func (m *Model) flushOf(target string) string {
 	for i := range m.Targets {
 		if t := &m.Targets[i]; t.Name == target && t.Durability != nil {
@@ -97,7 +97,7 @@ func parenthesised(s string) string {
 	return "(" + s + ")"
 }
 
-// writesOf tells whether a figure depends on what a flush does, by workload and metric.
+// writesOf tells, by workload and metric, whether a figure depends on the effect of a flush.
 func writesOf(cells []verdict.Cell) map[[2]string]bool {
 	writes := map[[2]string]bool{}
 	for i := range cells {
@@ -108,7 +108,7 @@ func writesOf(cells []verdict.Cell) map[[2]string]bool {
 	return writes
 }
 
-// flushTable lists what is known of a flush in each target.
+// flushTable writes the table of flushRows.
 func (d *markdown) flushTable() {
 	grid := [][]string{flushHead}
 	for _, r := range d.flushRows() {

@@ -45,7 +45,7 @@ type forest struct {
 	used    [signs]bool
 	answers []string
 	said    []answerLine // the answers as they are drawn
-	damage  string       // what is wrong with the bundle
+	damage  string       // the finding about a damaged bundle
 }
 
 func newForest(m *Model) *forest {
@@ -135,7 +135,7 @@ func (f *forest) cells(r *Row) {
 	}
 }
 
-// interval fills in what is drawn of a ratio; an interval that is missing or wrong is as wide as its centre.
+// interval sets the drawn centre and ends of a ratio; an interval that is missing or wrong is as wide as its centre.
 func (f *forest) interval(l forestLine, low, high float64) forestLine {
 	l.figure = ratioText(l.ratio) + "×"
 	if b := bracket(low, high, high > 0); b != "" && !math.IsInf(high, 0) {
@@ -315,7 +315,7 @@ type answerLine struct {
 	goesOn bool // it is not the first
 }
 
-// answerIndent is how far lines of an answer stand in from the first.
+// answerIndent is the indentation of the further lines of an answer, in pixels.
 const answerIndent = 16
 
 // broken breaks an answer into at most two lines, between words.
@@ -344,7 +344,7 @@ func fit(s string, size float64, bold bool, room float64) string {
 		return s
 	}
 	r := []rune(s)
-	// Each step halves what may be kept, so that a long text does not cost its length squared.
+	// Each step halves the part that may be kept, so that a long text does not cost its length squared.
 	low, high := 0, len(r)
 	for low < high {
 		mid := (low + high + 1) / 2

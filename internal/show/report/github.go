@@ -9,7 +9,7 @@ import (
 	"tare/internal/unit"
 )
 
-// maxSummary is what GitHub takes as the summary of one step, in bytes; more makes it refuse the whole summary.
+// maxSummary is GitHub's limit for the summary of one step, in bytes; it refuses a longer summary.
 const maxSummary = 1 << 20
 
 // GitHub writes a summary for a step of GitHub Actions ($GITHUB_STEP_SUMMARY): whether the conditions to fail on hold,
@@ -22,7 +22,7 @@ func GitHub(w io.Writer, m *Model) error {
 	d.table(false)
 	head := d.out.Len()
 	d.fold("What to know before using the figures", func() { d.notes("") })
-	if err := d.paid(); err != nil {
+	if err := d.writeCosts(); err != nil {
 		return fmt.Errorf("write GitHub summary: %w", err)
 	}
 	d.folded()

@@ -52,7 +52,7 @@ func unshownText(n int) string {
 
 // groupRow is a group before it is laid out.
 type groupRow struct {
-	entry shown
+	entry tableEntry
 	// share, count, base and candidate are texts: the part of the difference, the executions in a trial, the median
 	// times of both sides.
 	share, count, base, candidate string
@@ -62,7 +62,7 @@ type groupRow struct {
 // groupHead names the columns of groupRow for these groups.
 func groupHead(gs *verdict.Grouped) groupRow {
 	return groupRow{share: "share", count: "executions", base: clean(gs.Baseline), candidate: clean(gs.Target),
-		entry: shown{noSign: true, ratio: "median"}}
+		entry: tableEntry{noSign: true, ratio: "median"}}
 }
 
 // groupRows makes a row of each group, and notes which signs they use.
@@ -82,16 +82,16 @@ func (t *terminal) groupRows(groups []verdict.Group) []groupRow {
 
 // showGroup makes the entry for a group. One with too few executions to be judged is not undecided: more blocks would
 // not help. Of all others together only unequal work is told.
-func (t *terminal) showGroup(g *verdict.Group) shown {
-	s := shown{sign: verdictSign(g.Verdict, g.Ratio.Center)}
+func (t *terminal) showGroup(g *verdict.Group) tableEntry {
+	s := tableEntry{sign: verdictSign(g.Verdict, g.Ratio.Center)}
 	if g.NotConfirmed() {
 		s.sign = unconfirmed
 	}
 	switch {
 	case g.ID == record.OtherGroup && s.sign != withheld:
-		return shown{noSign: true}
+		return tableEntry{noSign: true}
 	case s.sign == cannotTell && g.Blocks == 0:
-		return shown{noSign: true, ratio: "rare"}
+		return tableEntry{noSign: true, ratio: "rare"}
 	}
 	t.usedSign[s.sign] = true
 	if s.sign == same {
@@ -118,7 +118,7 @@ func medianText(s float64) string {
 	return unit.Format(s, "s")
 }
 
-// groupsText says in one sentence how much longer a candidate takes.
+// groupsText says in one sentence by how much a candidate takes longer.
 func groupsText(gs *verdict.Grouped) string {
 	than := "more"
 	if gs.ExtraSeconds < 0 {
@@ -144,7 +144,7 @@ func (t *terminal) groupLines() []string {
 			continue
 		}
 		rows := append([]groupRow{groupHead(gs)}, t.groupRows(groups)...)
-		var p parts
+		var p partWidths
 		var share, count, base, candidate int
 		for _, r := range rows {
 			p.fit(r.entry)
@@ -201,7 +201,7 @@ func (t *terminal) differenceLines(gs *verdict.Grouped) []string {
 	return lines
 }
 
-// textLines sets what came back in the baseline and in the candidate one above the other.
+// textLines sets the results of the baseline and of the candidate one above the other.
 func (t *terminal) textLines(gs *verdict.Grouped, d *verdict.Difference) (lines []string) {
 	base, candidate := differenceTexts(d)
 	if base == "" {
@@ -214,8 +214,7 @@ func (t *terminal) textLines(gs *verdict.Grouped, d *verdict.Difference) (lines 
 	return lines
 }
 
-// differenceTexts are what came back in the baseline and in the candidate around the first difference; "" if that was
-// not shown.
+// differenceTexts returns the results of both sides around the first difference; "" if they were not shown.
 func differenceTexts(d *verdict.Difference) (base, candidate string) {
 	if d.Base == nil || d.Candidate == nil || d.Base.Text == "" {
 		return "", ""
@@ -223,7 +222,7 @@ func differenceTexts(d *verdict.Difference) (base, candidate string) {
 	return clean(d.Base.Text), clean(d.Candidate.Text)
 }
 
-// differencesText says what stands in differenceRows.
+// differencesText describes the columns of differenceRows.
 func differencesText(gs *verdict.Grouped) string {
 	which := "Some of the executions"
 	if gs.AllDiffer {
@@ -233,8 +232,8 @@ func differencesText(gs *verdict.Grouped) string {
 		"and its checksum in %s and in %s", which, clean(gs.Baseline), clean(gs.Target))
 }
 
-// differenceRows are the number, what came back in the baseline and in the candidate, and the text of each execution
-// that returned something else; the first is their head.
+// differenceRows has the number, both sides' results, and the text of each execution whose results differ; the first
+// row is the head.
 func differenceRows(gs *verdict.Grouped) [][4]string {
 	if len(gs.Differences) == 0 {
 		return nil
@@ -300,7 +299,7 @@ func (d *markdown) groupTables() {
 	d.line("%s", strings.Join(d.legendItems(), " · "))
 }
 
-// differenceTexts sets what came back side by side.
+// differenceTexts writes the results of both sides next to each other.
 func (d *markdown) differenceTexts(gs *verdict.Grouped) {
 	grid := [][]string{{"number", markdownText(gs.Baseline), markdownText(gs.Target)}}
 	for i := range gs.Differences {
@@ -322,5 +321,5 @@ func markdownCell(text string) string {
 	return strings.ReplaceAll(code(unit.Cut(text, markdownGroup)), "|", `\|`)
 }
 
-// markdownGroup is how much of a group's text a table of Markdown has room for, in characters.
+// markdownGroup is the most of a group's text in a table of Markdown, in characters.
 const markdownGroup = 160

@@ -15,8 +15,8 @@ var groupHeader = []string{"workload", "target", "baseline", "group", "text", "v
 	"baseline_executions", "errors", "baseline_errors", "rows", "baseline_rows", "seconds", "baseline_seconds", "p50",
 	"baseline_p50", "p99", "baseline_p99"}
 
-// groupValues are the fields of a group in the order of groupHeader: string, int64, float64, or nil for what is not
-// known. A group with too few executions has no verdict.
+// groupValues are the fields of a group in the order of groupHeader: string, int64, float64, or nil for unknown values.
+// A group with too few executions has no verdict.
 func groupValues(gs *verdict.Grouped, g *verdict.Group) []any {
 	text, says := g.Text, any(string(g.Verdict))
 	if g.ID == record.OtherGroup {

@@ -10,7 +10,7 @@ import (
 	"tare/internal/show/report/page"
 )
 
-// ErrNoPage is what HTML returns in a build that was made without the page.
+// ErrNoPage is the error of HTML in a build that was made without the page.
 var ErrNoPage = errors.New("this build of tare has no report page, because it was made without Node.js; install " +
 	"Node.js 20 or newer and run make build, or use --format text or json")
 

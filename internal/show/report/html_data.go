@@ -42,7 +42,7 @@ type htmlSign struct {
 	Word  string `json:"word"`
 }
 
-// htmlWorkload tells the page what a workload's label stands for, so that it can put record sizes side by side.
+// htmlWorkload has the meaning of a workload's label for the page, so that it can put record sizes side by side.
 type htmlWorkload struct {
 	Label   string            `json:"label"`
 	Kind    string            `json:"kind"`

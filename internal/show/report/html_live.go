@@ -46,7 +46,7 @@ func LivePage() (html []byte, policy string, err error) {
 // LiveData is a report in the pieces that the live page asks for.
 type LiveData struct {
 	Data    json.RawMessage            // all but the trials
-	Targets []string                   // what trials refer to by number
+	Targets []string                   // trials refer to these by index
 	Series  map[string]json.RawMessage // the trials of the workloads asked for, by label
 }
 

@@ -20,7 +20,7 @@ const (
 	markNoisy
 )
 
-// Bounds of what one workload puts into the page beside its figures.
+// Bounds of the data that one workload puts into the page beside its figures.
 const (
 	maxPageError  = 300 // bytes of a trial's error
 	maxStateTexts = 4   // different values of a state before they are only counted
@@ -57,7 +57,7 @@ type htmlSamples struct {
 	Quantiles column `json:"quantiles"` // 0 %, 1 %, ... 100 %
 }
 
-// htmlState is what a target's trials said of themselves, in one text.
+// htmlState has the states that a target's trials reported, in one text.
 type htmlState struct {
 	Target int    `json:"target"`
 	Key    string `json:"key"`
@@ -91,7 +91,7 @@ type pageBlock struct {
 	session, block int
 }
 
-// seriesMaker gathers what is not a column while the trials are read.
+// seriesMaker gathers all but the columns while the trials are read.
 type seriesMaker struct {
 	*htmlSeries
 	samples map[samplesKey][]float64

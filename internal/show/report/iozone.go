@@ -10,7 +10,7 @@ import (
 	iozone "tare/internal/measure/workload/matrix"
 )
 
-// errNoMatrix is what the forms for iozone's readers say of a run that has no matrix.
+// errNoMatrix is the error of the forms for iozone's readers for a run that has no matrix.
 var errNoMatrix = errors.New("write iozone report: this run has no cell of fs.matrix, the workload that measures " +
 	"iozone's matrix: run with -w fs.matrix, or use --format text")
 

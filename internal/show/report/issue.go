@@ -26,9 +26,9 @@ const (
 	longestIssuePlan = 16 << 10 // bytes
 )
 
-// Issue writes evidence for the people who can mend what was found: about ten lines of Markdown that say what was
-// measured, what was decided, how sure that is, which versions and settings it was, and the command that repeats it.
-// The rest is in the other forms and in the bundle.
+// Issue writes evidence for the people who can mend a finding: about ten lines of Markdown with the figures, the
+// verdicts and their certainty, the versions and settings, and the command that repeats the run. The rest is in the
+// other forms and in the bundle.
 func Issue(w io.Writer, m *Model) error {
 	d := &issue{newMarkdown(m)}
 	d.line("### tare: %s", markdownText(unit.Cut(m.title(), longestIssueNote)))
@@ -152,7 +152,7 @@ func (d *issue) found() {
 	}
 }
 
-// cellText says what was decided in a cell, with the figures of both sides.
+// cellText has the verdict of a cell, with the figures of both sides.
 func (d *issue) cellText(c *verdict.Cell) string {
 	what := markdownText(string(c.Verdict))
 	switch {
@@ -202,7 +202,7 @@ func (d *issue) sure() {
 
 func (d *issue) versions() {
 	texts := []string{"tare " + markdownText(joinKnown(" ", d.Run.Version, parenthesised(d.Run.Build)))}
-	var base []string // what was told of the first, so that only what differs is told of the others
+	var base []string // facts of the first target, so that of the others only different ones are told
 	for i := range d.Targets {
 		t := &d.Targets[i]
 		system := d.systemOf(t)
@@ -231,7 +231,7 @@ func (d *issue) versions() {
 	d.item("Versions", strings.Join(texts, "; "))
 }
 
-// systemOf is what a target runs on, cleaned.
+// systemOf has a target's kernel, distribution and machine, cleaned.
 func (d *issue) systemOf(t *verdict.Target) []string {
 	f := &t.Inside
 	system := []string{}
@@ -266,7 +266,7 @@ var versionFacts = []struct{ fact, product, named string }{
 	{"vagrant.box_version", "Vagrant's box", "vagrant.box"},
 }
 
-// products are the releases of what a target is made by, and of what serves a mount, cleaned.
+// products are the releases of the software that makes a target, and of the server of a mount, cleaned.
 func products(t *verdict.Target) []string {
 	var out []string
 	for _, v := range versionFacts {
@@ -301,7 +301,7 @@ func (d *issue) settings() {
 	}
 }
 
-// remedies are what a reader must know to act: findings with what to do, failures, and what is open.
+// remedies are the paragraphs that a reader needs to act: findings with their remedies, failures, and open questions.
 func (d *issue) remedies() {
 	var texts []string
 	for i := range d.Findings {

@@ -25,7 +25,7 @@ func JSON(w io.Writer, m *Model) error {
 	return nil
 }
 
-// jsonReport is a result, and what was asked for beyond the ratios.
+// jsonReport is a result, and the costs restated and the value of a saving where they were asked for.
 type jsonReport struct {
 	*verdict.Result
 	Flames []record.Flame   `json:"flames,omitempty"`

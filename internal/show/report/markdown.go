@@ -11,16 +11,17 @@ import (
 	"tare/internal/unit"
 )
 
-// Markdown writes GitHub's dialect: the answers, one table with its legend, what must be known to judge it, the costs
-// restated and what a saving is worth where that was asked for, and folded away the figures of every metric, what is
-// known of flushes and what each target is. The table's source is aligned, so that it reads well as plain text too.
+// Markdown writes GitHub's dialect: the answers, one table with its legend, the notes that are needed to judge it, the
+// costs restated and the value of a saving where they were asked for, and folded away the figures of every metric, the
+// effect of flushes and the facts of each target. The table's source is aligned, so that it reads well as plain text
+// too.
 func Markdown(w io.Writer, m *Model) error {
 	d := newMarkdown(m)
 	d.line("## tare: %s", markdownText(m.title()))
 	d.answers()
 	d.table(false)
 	d.notes("###")
-	if err := d.paid(); err != nil {
+	if err := d.writeCosts(); err != nil {
 		return fmt.Errorf("write Markdown report: %w", err)
 	}
 	d.folded()
@@ -86,7 +87,7 @@ func (d *markdown) table(all bool) {
 }
 
 // markdownEntry writes an entry on one line: ▲ 9.80 [9.76, 9.84] e!
-func (d *markdown) markdownEntry(s shown) string {
+func (d *markdown) markdownEntry(s tableEntry) string {
 	var parts []string
 	if !s.noSign {
 		glyph := d.glyph(s.sign)
@@ -140,7 +141,7 @@ func (d *markdown) grid(rows [][]string, right int) {
 	}
 }
 
-// notes lists findings, failures and what is open, below a heading of this level if any.
+// notes lists findings, failures and open questions, below a heading of this level if any.
 func (d *markdown) notes(heading string) {
 	var notes []note
 	for _, group := range [][]note{d.findings(), d.failures(), d.terminal.open()} {
@@ -238,8 +239,8 @@ func joinKnown(between string, texts ...string) string {
 	return strings.Join(parts, between)
 }
 
-// markdownEscapes makes text mean itself. An empty comment parts what GitHub would turn into a link or, worse, into a
-// message to a person: @name, #123, addresses.
+// markdownEscapes makes text mean itself. An empty comment splits words that GitHub would turn into a link or, worse,
+// into a message to a person: @name, #123, addresses.
 var markdownEscapes = strings.NewReplacer(
 	"\\", "\\\\", "`", "\\`", "*", "\\*", "[", "\\[", "]", "\\]", "|", "\\|", "~", "\\~", "_", "\\_",
 	"<", "&lt;", ">", "&gt;", "&", "&amp;", "@", "@<!-- -->", "#", "#<!-- -->", "://", ":<!-- -->//", "www.",
@@ -266,7 +267,7 @@ func code(s string) string {
 	return fence + s + fence
 }
 
-// longestRun is how often a character stands in a row, at most.
+// longestRun is the length of the longest run of a character.
 func longestRun(s string, of rune) int {
 	longest, run := 0, 0
 	for _, r := range s {

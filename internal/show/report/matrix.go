@@ -134,7 +134,7 @@ func variantOf(params map[string]string) string {
 	return strings.Join(parts, " ")
 }
 
-// dropCommon takes from the variants what is common to all.
+// dropCommon removes from the variants the settings that all have.
 func dropCommon(all []*matrix) {
 	count := map[string]int{}
 	for _, x := range all {

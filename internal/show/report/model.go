@@ -31,8 +31,8 @@ type Model struct {
 	Plan *plan.Plan
 	// FailIf are the conditions that the caller was asked to fail on. The caller sets them.
 	FailIf []failif.Outcome
-	// Normal and Worth are the costs restated and what a saving is worth, for the forms whose Format says that they
-	// show them. The caller sets them; nil where nobody asked.
+	// Normal and Worth are the costs restated and the value of a saving, for the forms whose Format says that they show
+	// them. The caller sets them; nil where nobody asked.
 	Normal *costper.Table
 	Worth  *costper.Answers
 	// Flames are the flame graphs that the bundle has. The caller sets them.
@@ -62,8 +62,8 @@ type Column struct {
 	Title  string // how it is headed, where that is not its Name
 }
 
-// Name is how the column is headed: the candidate, and after a stroke what it is compared with where that is not the
-// run's baseline.
+// Name is the column's heading: the candidate, and after a stroke the target that it is compared with where that is not
+// the run's baseline.
 func (c *Column) Name() string {
 	if c.Title != "" {
 		return c.Title
@@ -82,8 +82,8 @@ type Row struct {
 	Metric   string
 	Unit     string
 	Primary  bool
-	// Baseline is the centre of what the cells are compared with, in Unit; 0 when there is none. Base is its name if it
-	// is another target than the run's baseline.
+	// Baseline is the centre of the target that the cells are compared with, in Unit; 0 when there is none. Base is its
+	// name if it is another target than the run's baseline.
 	Baseline float64
 	Base     string
 	// Cells has an entry for each column; nil where the workload does not run there.
@@ -106,8 +106,7 @@ type Null struct {
 	Tells float64
 }
 
-// Renderer writes a model in one form. It writes nothing but what the model holds, and the same model gives the same
-// bytes.
+// Renderer writes a model in one form. Its output depends on the model alone: the same model gives the same bytes.
 type Renderer func(w io.Writer, m *Model) error
 
 // Format is a row of the table of renderers.
@@ -207,8 +206,8 @@ func NewModel(r *verdict.Result) *Model {
 	return m
 }
 
-// compared notes the figure of what a cell is compared with: of the run's baseline, or of another target if no cell of
-// the row is compared with that.
+// compared notes the figure of the target that a cell is compared with: of the run's baseline, or of another target if
+// no cell of the row is compared with that.
 func (r *Row) compared(c *verdict.Cell, baseline string) {
 	if other := c.Baseline != baseline; c.BaselineCenter != 0 && (r.Baseline == 0 || r.Base != "" && !other) {
 		r.Baseline, r.Base = c.BaselineCenter, ""
@@ -218,7 +217,8 @@ func (r *Row) compared(c *verdict.Cell, baseline string) {
 	}
 }
 
-// BaselineText is the figure of what the row's cells are compared with, with its name where that is not the baseline.
+// BaselineText is the figure of the target that the row's cells are compared with, with its name where that is not the
+// baseline.
 func (r *Row) BaselineText() string {
 	if r.Baseline <= 0 {
 		return ""

@@ -69,7 +69,7 @@ func (m *Model) among(baseline string, keep func(*verdict.Target) bool) *Model {
 	return part
 }
 
-// matrix writes what the neighbours of one target cost each of its workloads, and what becomes of them.
+// matrix writes the cost of the neighbours of one target for each of its workloads, and the pace that they keep.
 func (t *terminal) matrix(victim string) {
 	part := t.among(victim, func(x *verdict.Target) bool { return x.Like == victim })
 	for i := range part.Columns {
@@ -107,7 +107,7 @@ func (t *terminal) matrix(victim string) {
 	}
 }
 
-// kept says how much of what it does alone each neighbour still did.
+// kept has the share of its pace alone that each neighbour kept.
 func (t *terminal) kept(victim string, names []string) string {
 	var texts []string
 	for _, name := range names {

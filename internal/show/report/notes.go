@@ -73,7 +73,7 @@ func (t *terminal) failures() []note {
 // lastSaid is the last line that failed work printed, which mostly says why: an exit code alone does not. All of it is
 // in the bundle.
 func lastSaid(f *record.Failure) string {
-	if f.Kind != "setup" && f.Kind != "measure" { // what an environment printed while it died is a log, and no answer
+	if f.Kind != "setup" && f.Kind != "measure" { // the output of an environment while it died is a log, and no answer
 		return ""
 	}
 	lines := strings.Split(strings.TrimSpace(f.Evidence), "\n")
@@ -87,7 +87,7 @@ func lastSaid(f *record.Failure) string {
 	return last
 }
 
-// open says what the run left open and what would settle it.
+// open lists the cells that the run left open, with the blocks that would settle them.
 func (t *terminal) open() []note {
 	undecided, need, missing, sessions := 0, 0, 0, 0
 	for i := range t.Cells {
@@ -146,7 +146,7 @@ func (t *terminal) open() []note {
 	return notes
 }
 
-// closing says how well the host repeats itself, what a ratio is and how far the intervals reach.
+// closing says how well the host repeats itself, explains the ratio, and says how far the intervals reach.
 func (t *terminal) closing() []string {
 	var texts []string
 	n := &t.Null

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/image/vector"
 )
 
-// pngScale is how many pixels a CSS pixel has: sharp on the screens people have.
+// pngScale is the number of pixels for each CSS pixel: sharp on the screens people have.
 const pngScale = 2
 
 // PNG writes the headline chart of SVG as a picture at twice the scale, on white. Characters that the Go fonts do not
@@ -127,7 +127,8 @@ var measuring struct {
 	faces [2]font.Face
 }
 
-// textWidth is how wide a text is in the Go fonts. They are measured at one large size, so that widths scale exactly.
+// textWidth is the width of a text in the Go fonts, in pixels. They are measured at one large size, so that widths
+// scale exactly.
 func textWidth(s string, size float64, bold bool) float64 {
 	const large = 256
 	i := 0

@@ -15,21 +15,21 @@ import (
 	"tare/internal/unit"
 )
 
-// Bounds of what is written for a pull request.
+// Bounds of a comment on a pull request.
 const (
-	// maxComment is less than what GitHub takes as a comment or as the summary of a check, 65,536 characters.
+	// maxComment is less than GitHub's limit for a comment and for the summary of a check, 65,536 characters.
 	maxComment   = 60000 // bytes
 	mostPullRows = 40
 	mostPullLog  = 30 // lines
 )
 
-// Pull is what became of a pull request: the results of its comparisons, or why there are none.
+// Pull is the outcome of a pull request: the results of its comparisons, or why there are none.
 type Pull struct {
 	Name       string // in the marker; letters, digits, dots, dashes and underscores
 	Base, Head string // commits, in full; "" if not known
 	Link       string // of the run in the CI system, a URL; "" for none
 	Results    []PullResult
-	Strict     bool // what cannot be decided fails
+	Strict     bool // an undecided condition fails
 	// Problem says why nothing is compared, and Log the last that was said then; "" if something is.
 	Problem, Log string
 	// Elsewhere counts the earlier runs that did not count because they were on another processor than Processor.
@@ -40,7 +40,7 @@ type Pull struct {
 	Line     int
 }
 
-// PullResult is a result, with how often what it shows was seen.
+// PullResult is a result, with the recurrence of its differences in earlier runs.
 type PullResult struct {
 	*Model
 	Figures []recurrence.Cell // of the result, as the history has them
@@ -54,7 +54,7 @@ func (r *PullResult) seen(c *verdict.Cell) recurrence.Seen {
 // PullConclusion is how a comparison of a pull request ended, in GitHub's words for a check.
 type PullConclusion string
 
-// The conclusions. Neutral is what cannot be decided.
+// The conclusions of a check. Neutral is the one of undecided conditions.
 const (
 	PullSuccess PullConclusion = "success"
 	PullFailure PullConclusion = "failure"
@@ -111,13 +111,13 @@ func (p *Pull) Conclusion() (PullConclusion, string) {
 			return PullNeutral, text
 		}
 	}
-	if conditions > 0 { // what is to fail certainly does not, whatever else is open
+	if conditions > 0 { // a condition that is certain to fail outweighs open ones
 		text = unit.Cut("within the limit: "+text, maxTitle)
 	}
 	return PullSuccess, text
 }
 
-// pullAnswers say what became of each that is compared.
+// pullAnswers has a sentence for each target or case that is compared.
 func (m *Model) pullAnswers() []string {
 	var out []string
 	t := newMarkdown(m).terminal
@@ -134,8 +134,8 @@ func (m *Model) pullAnswers() []string {
 	return out
 }
 
-// PullComment writes the comment of a pull request: the marker, one line that says it all, the conditions, a table with
-// what was seen in earlier runs, and the rest folded away.
+// PullComment writes the comment of a pull request: the marker, a line that sums it up, the conditions, a table with
+// the recurrence in earlier runs, and the rest folded away.
 func PullComment(w io.Writer, p *Pull) error {
 	text := PullMarker(p.Name) + "\n" + p.markdown()
 	if _, err := io.WriteString(w, text); err != nil {
@@ -144,7 +144,7 @@ func PullComment(w io.Writer, p *Pull) error {
 	return nil
 }
 
-// PullSummary writes what the comment says as the summary of a CI system's step.
+// PullSummary writes the comment's text as the summary of a CI system's step.
 func PullSummary(w io.Writer, p *Pull) error {
 	if _, err := io.WriteString(w, p.markdown()); err != nil {
 		return fmt.Errorf("write summary: %w", err)
@@ -216,7 +216,7 @@ func pullFolds(m *Model) []string {
 	return out
 }
 
-// problem says why nothing was compared. The log is what a build or a command printed, so it is fenced.
+// problem says why nothing was compared. The log is a build's or a command's output, so it is fenced.
 func (p *Pull) problem() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Nothing was compared: %s\n", markdownText(p.Problem))
@@ -237,7 +237,7 @@ func logTail(log string) string {
 	return strings.Join(lines, "\n")
 }
 
-// foot says what was compared, where, and where more is.
+// foot names the compared commits, the processor, the number of runs elsewhere, and the link to the run.
 func (p *Pull) foot() string {
 	var parts []string
 	if p.Base != "" && p.Head != "" {
@@ -265,8 +265,8 @@ func (p *Pull) foot() string {
 	return "\n<sub>" + text + "</sub>\n"
 }
 
-// pullCells are the figures that are shown: the cases of a suite, those that differ first; else what decides, and what
-// else differs for certain.
+// pullCells are the figures that are shown: the cases of a suite, those that differ first; else the cells that decide,
+// and others that differ for certain.
 func (d *markdown) pullCells() []*verdict.Cell {
 	var first, rest []*verdict.Cell
 	if cases := d.cases(); len(cases) > 0 {
@@ -291,7 +291,7 @@ func (d *markdown) pullCells() []*verdict.Cell {
 	return append(first, rest...)
 }
 
-// pullTable writes the figures with what was seen of them before.
+// pullTable writes the figures with their recurrence in earlier runs.
 func (d *markdown) pullTable(r *PullResult) {
 	cells := d.pullCells()
 	if len(cells) == 0 {
@@ -357,7 +357,7 @@ func (d *markdown) pullRow(name string, c *verdict.Cell, s recurrence.Seen) []st
 	return row
 }
 
-// seenText says how often a difference was seen: seen in 3 of the last 4 runs (2 commits).
+// seenText has the recurrence of a difference: seen in 3 of the last 4 runs (2 commits).
 func seenText(s recurrence.Seen) string {
 	if s.Times == 0 {
 		return ""

@@ -9,9 +9,9 @@ import (
 	"tare/internal/record"
 )
 
-// raw is one metric of one trial: a row of the tidy tables. The tags are the Parquet columns; CSV and XLSX have the
+// rawRow is one metric of one trial: a row of the tidy tables. The tags are the Parquet columns; CSV and XLSX have the
 // same ones in the same order. A pointer is nil where nothing is known.
-type raw struct {
+type rawRow struct {
 	Run          string    `parquet:"run,dict,zstd"`
 	Seq          int64     `parquet:"seq,zstd"`
 	Session      int64     `parquet:"session,zstd"`
@@ -42,7 +42,7 @@ type raw struct {
 	Steal        *float64  `parquet:"steal,optional,zstd"`
 	ErrorKind    *string   `parquet:"error_kind,optional,dict,zstd"`
 	Error        *string   `parquet:"error,optional,dict,zstd"`
-	// Flush is the durability class of the target, on figures that depend on what a flush does there.
+	// Flush is the durability class of the target, on figures that depend on the effect of a flush there.
 	Flush *string `parquet:"flush,optional,dict,zstd"`
 }
 
@@ -55,7 +55,7 @@ var rawHeader = []string{
 }
 
 // values are the fields of a row in the order of rawHeader: string, int64, float64, bool, time.Time, or nil.
-func (r *raw) values() []any {
+func (r *rawRow) values() []any {
 	return []any{
 		r.Run, r.Seq, r.Session, r.Block, r.Warmup, known(r.Discarded), r.Workload, r.Kind, r.Family, r.Target,
 		known(r.Slot), r.Position,
@@ -76,7 +76,7 @@ func known[T any](p *T) any {
 // eachRaw calls yield for each metric of each trial, in the order the trials ran and by metric name within one. A trial
 // without figures gives one row without a metric. Trials of discarded blocks carry the rule; the line that marks such a
 // block in the bundle is no trial and gives no row. All text is cleaned.
-func (m *Model) eachRaw(yield func(*raw) error) error {
+func (m *Model) eachRaw(yield func(*rawRow) error) error {
 	type metricKey struct{ workload, metric string }
 	type metric struct {
 		unit, better string
@@ -111,7 +111,7 @@ func (m *Model) eachRaw(yield func(*raw) error) error {
 			continue
 		}
 		w := workloads[t.Workload]
-		base := raw{
+		base := rawRow{
 			Run: run, Seq: int64(t.Seq), Session: int64(t.Session), Block: int64(t.Block), Warmup: t.Warmup(),
 			Workload: clean(t.Workload), Kind: w.kind, Family: w.family, Target: clean(t.Target), Slot: orNil(t.Slot),
 			Position: int64(t.Position),
@@ -150,7 +150,7 @@ func (m *Model) eachRaw(yield func(*raw) error) error {
 	return nil
 }
 
-func (r *raw) hostState(g *record.HostState) {
+func (r *rawRow) hostState(g *record.HostState) {
 	if g == nil {
 		return
 	}

@@ -13,7 +13,7 @@ import (
 	"tare/internal/unit"
 )
 
-// resource is what is shown of a run beside its time: a metric of the cells, or a counter.
+// resource is a cost of a run beside its time: a metric of the cells, or a counter.
 type resource struct {
 	title   string // of a column
 	text    string // in a sentence: "2.10x the memory"
@@ -32,8 +32,8 @@ var resources = []resource{
 	{"cycles", "processor cycles", "", verdict.Cycles},
 }
 
-// compared is what is known of one of them in a target.
-type compared struct {
+// resourcePair has a resource of a target and of the first one, with the ratio.
+type resourcePair struct {
 	base, own        string // figures; "-" where there is none
 	ratio, low, high float64
 	level            bool // there is an interval
@@ -42,12 +42,12 @@ type compared struct {
 }
 
 // compare finds it for a target, which may be the baseline.
-func (t *terminal) compare(b *resource, by map[[2]string]*verdict.Cell, target string) compared {
-	x := compared{base: "-", own: "-"}
+func (t *terminal) compare(b *resource, by map[[2]string]*verdict.Cell, target string) resourcePair {
+	x := resourcePair{base: "-", own: "-"}
 	if b.counter != "" {
 		t.compareCounter(b, target, &x)
 	} else if c := by[[2]string{target, b.metric}]; c != nil {
-		x = compared{base: resourceFigure(c.BaselineCenter, c.Unit), own: resourceFigure(c.Center, c.Unit),
+		x = resourcePair{base: resourceFigure(c.BaselineCenter, c.Unit), own: resourceFigure(c.Center, c.Unit),
 			ratio: c.Ratio.Center, low: c.Low, high: c.High, level: c.Level > 0, verdict: verdictText(c),
 			shown: c.Verdict == record.Different}
 		if c.Verdict == record.Failed || c.Verdict == record.Withheld {
@@ -55,7 +55,7 @@ func (t *terminal) compare(b *resource, by map[[2]string]*verdict.Cell, target s
 		}
 	}
 	if target == t.Run.Baseline {
-		x = compared{base: "-", own: "-"}
+		x = resourcePair{base: "-", own: "-"}
 		for i := range t.Targets {
 			if name := t.Targets[i].Name; name != target && x.own == "-" {
 				x.own = t.compare(b, by, name).base
@@ -65,7 +65,7 @@ func (t *terminal) compare(b *resource, by map[[2]string]*verdict.Cell, target s
 	return x
 }
 
-func (t *terminal) compareCounter(b *resource, target string, x *compared) {
+func (t *terminal) compareCounter(b *resource, target string, x *resourcePair) {
 	for i := range t.Counters {
 		k := &t.Counters[i]
 		for j := range k.Counts {
@@ -86,13 +86,13 @@ func counterFigure(c *verdict.Counter, v float64) string {
 	return unit.Format(v, "")
 }
 
-// resourceFigure leaves out what a number of faults ends in: the title says it already.
+// resourceFigure leaves out the unit of a number of faults: the title says it already.
 func resourceFigure(v float64, unitName string) string {
 	return strings.TrimSuffix(figure(v, unitName), " faults")
 }
 
-// resourceTable writes the table of what else a run takes, without columns that nobody measured, and why not. A figure
-// may lack because it was too small for the system's clock: its column stays.
+// resourceTable writes the table of the other resources that a run takes, without columns that nobody measured, and the
+// reasons for those. A figure may lack because it was too small for the system's clock: its column stays.
 func (t *terminal) resourceTable() {
 	by, any := t.byMetric(), false
 	rows := [][]string{{""}}
@@ -159,8 +159,8 @@ func listed(words []string) string {
 	return strings.Join(words, "")
 }
 
-// takes says in what else than time a variant is shown to differ from the first one, the largest difference first; ""
-// for nothing. who begins the sentence.
+// takes lists the resources other than time in which a variant is shown to differ from the first one, the largest
+// difference first; "" for none. who begins the sentence.
 func (t *terminal) takes(who, target string) string {
 	by := t.byMetric()
 	shown := map[*resource]float64{}
@@ -182,7 +182,7 @@ func (t *terminal) takes(who, target string) string {
 	return " " + who + " takes " + listed(texts) + "."
 }
 
-// resourceDetails has a table for each variant: what else a run takes, both figures, and the ratio with its interval.
+// resourceDetails has a table for each variant with its resources: both figures, and the ratio with its interval.
 func (t *terminal) resourceDetails() {
 	by := t.byMetric()
 	for i := range t.Targets {

@@ -13,7 +13,7 @@ import (
 	"tare/internal/unit"
 )
 
-// mostCases is how many cases of a suite are shown one by one without Details, unless more of them differ.
+// mostCases is the number of cases of a suite that are shown one by one without Details, unless more of them differ.
 const mostCases = 30
 
 // cases are the cells of the figures that the commands print, in the order in which they are read; none where the time
@@ -37,8 +37,8 @@ func (t *terminal) cases() []*verdict.Cell {
 	return cells
 }
 
-// suite writes what became of the cases of a suite: first those that differ, the largest difference first, then the
-// others as the suite has them, and how many there are of each.
+// suite writes the verdicts of the cases of a suite: first those that differ, the largest difference first, then the
+// others in the suite's order, and the number of each.
 func (t *terminal) suite(cells []*verdict.Cell) {
 	var differ, rest []*verdict.Cell
 	for _, c := range cells {
@@ -112,7 +112,7 @@ func (t *terminal) caseRow(c *verdict.Cell, several bool) []string {
 	return append(row, figure(c.BaselineCenter, c.Unit), figure(c.Center, c.Unit), ratio, verdictText(c))
 }
 
-// counted says in a sentence what became of the cases of a variant.
+// counted is a sentence with the number of a variant's cases by verdict.
 func (t *terminal) counted(target string, cells []*verdict.Cell) string {
 	all, worse, better, same, lost := 0, 0, 0, 0, 0
 	for _, c := range cells {

@@ -8,8 +8,8 @@ import (
 type tableRow struct {
 	label    string
 	baseline string
-	base     string // what its cells are compared with, if that is not the run's baseline; baseline has its name, too
-	entries  []shown
+	base     string // the compared target's name, which baseline has too; "" for the run's baseline
+	entries  []tableEntry
 	gap      bool // an empty line before it
 }
 
@@ -115,7 +115,7 @@ func (t *terminal) rowsOf(all, narrow bool) []tableRow {
 		row.baseline, row.base = r.BaselineText(), r.Base
 		for j, c := range r.Cells {
 			if c == nil && t.Columns[j].Target.Name == r.Base {
-				row.entries = append(row.entries, shown{noSign: true, ratio: "1"})
+				row.entries = append(row.entries, tableEntry{noSign: true, ratio: "1"})
 				continue
 			}
 			row.entries = append(row.entries, t.show(c, narrow))
@@ -142,10 +142,10 @@ func (t *terminal) rowsOf(all, narrow bool) []tableRow {
 	return rows
 }
 
-// parts are the widths of the aligned parts of the entries of a column.
-type parts struct{ ratio, interval, flags, bar int }
+// partWidths are the widths of the aligned parts of the entries of a column.
+type partWidths struct{ ratio, interval, flags, bar int }
 
-func (p parts) width() int {
+func (p partWidths) width() int {
 	w := 1
 	for _, n := range []int{p.ratio, p.interval, p.flags, p.bar} {
 		if n > 0 {
@@ -155,12 +155,12 @@ func (p parts) width() int {
 	return w
 }
 
-func (p *parts) fit(s shown) {
+func (p *partWidths) fit(s tableEntry) {
 	p.ratio, p.interval, p.flags = max(p.ratio, width(s.ratio)), max(p.interval, width(s.interval)),
 		max(p.flags, width(s.flags))
 }
 
-func (t *terminal) entry(s shown, p parts) string {
+func (t *terminal) entry(s tableEntry, p partWidths) string {
 	glyph := " "
 	if !s.noSign {
 		glyph = t.glyph(s.sign)
@@ -181,8 +181,8 @@ func (t *terminal) entry(s shown, p parts) string {
 	return text
 }
 
-// paint colours a verdict: what costs more red, what costs less green, what cannot be used yellow.
-func (t *terminal) paint(s shown, text string) string {
+// paint colours a verdict: a higher cost red, a lower one green, one that cannot be used yellow.
+func (t *terminal) paint(s tableEntry, text string) string {
 	if !t.Text.Color || s.noSign {
 		return text
 	}
@@ -210,7 +210,7 @@ const gutter = "   "
 // width they take. Only the first group has the baseline's figures.
 func (t *terminal) grid(rows []tableRow, gap string, group [2]int, bar int) (lines []string, wide int) {
 	label, base := 0, width(clean(t.Run.Baseline))
-	cols := make([]parts, group[1]-group[0])
+	cols := make([]partWidths, group[1]-group[0])
 	for _, r := range rows {
 		label, base = max(label, width(r.label)), max(base, width(r.baseline))
 		for i := range cols {
@@ -250,7 +250,7 @@ func (t *terminal) grid(rows []tableRow, gap string, group [2]int, bar int) (lin
 // stacked gives each candidate that a workload was asked of a line of its own below it. Among many targets, most of the
 // lines would else say that there is nothing to say.
 func (t *terminal) stacked(rows []tableRow) {
-	var p parts
+	var p partWidths
 	name := 0
 	t.usedSign[notRun] = false
 	for _, r := range rows {

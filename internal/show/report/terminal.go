@@ -28,9 +28,9 @@ type terminal struct {
 	durable    map[string]*record.Durability
 }
 
-// Terminal writes the table with its legend, the findings, and what the reader must know to judge and to repeat it. The
-// settings are in m.Text. The table fits m.Text.Width when it can: first the intervals become half-widths, then the
-// candidates stand below each other.
+// Terminal writes the table with its legend, the findings, and the notes that the reader needs to judge and to repeat
+// it. The settings are in m.Text. The table fits m.Text.Width when it can: first the intervals become half-widths, then
+// the candidates stand below each other.
 func Terminal(w io.Writer, m *Model) error {
 	t := &terminal{Model: m, width: m.Text.Width, pointed: map[[2]string]bool{}}
 	if t.width <= 0 {
@@ -48,7 +48,7 @@ func Terminal(w io.Writer, m *Model) error {
 	return t.finish(w, t.open())
 }
 
-// finish adds what is to be known of the figures, with what is open last, and writes all.
+// finish adds the notes on the figures, with the open questions last, and writes all.
 func (t *terminal) finish(w io.Writer, open []note) error {
 	for _, group := range [][]note{t.findings(), t.failures(), open} {
 		if len(group) > 0 {
@@ -72,7 +72,7 @@ func (t *terminal) finish(w io.Writer, open []note) error {
 	return nil
 }
 
-// ascii replaces what the report itself writes beyond ASCII; names that the user gave stay as they are.
+// ascii replaces the report's own characters beyond ASCII; names that the user gave stay as they are.
 var ascii = strings.NewReplacer(" µs", " us", "±", "+-", "×", "x", "…", "~")
 
 func (t *terminal) glyph(s sign) string {
@@ -91,7 +91,7 @@ func (t *terminal) line(format string, args ...any) {
 	t.out.WriteString(l + "\n")
 }
 
-// readable is how wide prose may be, in columns: longer lines lose the eye on its way back. Tables take all the width.
+// readable is the width of prose, in columns: longer lines lose the eye on its way back. Tables take all the width.
 const readable = 120
 
 func (t *terminal) para(prefix, text string) {
@@ -142,8 +142,8 @@ func (t *terminal) header() {
 	t.line("")
 }
 
-// point notes which cells a finding speaks of, and what is known of a flush in each target. An emulated CPU has a mark
-// of its own.
+// point notes the cells of each finding, and the durability class of each target. An emulated CPU has a mark of its
+// own.
 func (t *terminal) point() {
 	t.durable = map[string]*record.Durability{}
 	for i := range t.Targets {
@@ -206,7 +206,7 @@ func (t *terminal) legendItems() []string {
 	return items
 }
 
-// flushes says on what the marks of flushes rest.
+// flushes writes the evidence for the marks of flushes.
 func (t *terminal) flushes() {
 	if text := t.flushSummary(); text != "" {
 		t.para("", text)

@@ -114,7 +114,7 @@ func isUnit(w string) bool {
 	return false
 }
 
-// RatioText writes a ratio as every form of report does; "?" for what is no ratio.
+// RatioText writes a ratio as every form of report does; "?" if it is not a finite number above 0.
 func RatioText(v float64) string { return ratioText(v) }
 
 // ratioText writes a ratio with three significant digits, two decimals around one: 0.62, 1.00, 9.81, 14.2, 242. Below

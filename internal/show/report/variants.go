@@ -12,8 +12,8 @@ import (
 	"tare/internal/unit"
 )
 
-// Variants writes what became of the variants of one command: a line for each, with the ratio of its time to the
-// first one's and the verdict in a word; what else was measured; and what is to be known of them. It wants m.Plan.
+// Variants writes a comparison of the variants of one command: a line for each, with the ratio of its time to the first
+// one's and the verdict in a word; the other metrics; and the notes on them. It wants m.Plan.
 func Variants(w io.Writer, m *Model) error {
 	t := &terminal{Model: m, width: max(m.Text.Width, 20), pointed: map[[2]string]bool{}}
 	t.point()
@@ -34,7 +34,7 @@ func Variants(w io.Writer, m *Model) error {
 	return t.finish(w, t.undecided())
 }
 
-// variants writes the table, and then what stands behind the names.
+// variants writes the table, and then the settings behind the names.
 func (t *terminal) variants() {
 	primary, unitName := "", ""
 	by := t.byMetric()
@@ -104,7 +104,7 @@ func figure(v float64, unitName string) string {
 	return unit.Format(v, clean(unitName))
 }
 
-// baselineFigure is what the baseline has of a metric, as the first cell that is compared with it says.
+// baselineFigure is the baseline's figure of a metric, as the first cell that is compared with it has it.
 func (t *terminal) baselineFigure(metric, unitName string) string {
 	for i := range t.Cells {
 		if c := &t.Cells[i]; c.Metric == metric && c.BaselineCenter > 0 {
@@ -114,7 +114,7 @@ func (t *terminal) baselineFigure(metric, unitName string) string {
 	return "-"
 }
 
-// about says what the names of the variants stand for, as far as they differ in it.
+// about lists the settings behind the names of the variants, as far as they differ.
 func (t *terminal) about() []string {
 	if t.Plan == nil || len(t.Plan.Workloads) == 0 {
 		return nil
@@ -151,7 +151,7 @@ func (t *terminal) about() []string {
 	return lines
 }
 
-// undecided says what the run left open, and how long it would take to settle it.
+// undecided lists the cells that the run left open, with the time that would settle them.
 func (t *terminal) undecided() []note {
 	notes := t.open()
 	if t.Run.Blocks == 0 || len(notes) == 0 {

@@ -83,7 +83,7 @@ func (t *terminal) whyLines() []string {
 				prose)...)
 		}
 	}
-	if len(uncounted) > 0 { // said once: what a machine does not count it counts for no workload
+	if len(uncounted) > 0 { // told once: a counter that a machine lacks it lacks for all workloads
 		lines = append(lines, "")
 		lines = append(lines, wrap("", "The ratios as products of instructions, cycles and clock are "+
 			strings.Join(uncounted, "; ")+".", prose)...)
@@ -124,7 +124,7 @@ var unmeasuredTexts = map[string]string{
 	record.HostCPU: "what works for it on this machine",
 }
 
-// whyTable has a line for each part: both sides in units of what the baseline takes, the difference and its interval.
+// whyTable has a line for each part: both sides in units of the baseline's total, the difference and its interval.
 func whyTable(w *verdict.Why) []string {
 	if len(w.Parts) == 0 {
 		return nil
@@ -156,7 +156,7 @@ func whyTable(w *verdict.Why) []string {
 	return lines
 }
 
-// countedText says what a count is on both sides; "" where that explains nothing.
+// countedText has a count of both sides; "" where it explains nothing.
 func countedText(c *verdict.Counted) string {
 	most, least := math.Max(c.Base, c.Candidate), leastCount
 	of := unit.Number
@@ -172,7 +172,7 @@ func countedText(c *verdict.Counted) string {
 	return fmt.Sprintf("%s and %s %s", of(c.Base), of(c.Candidate), countTexts[c.Name])
 }
 
-// servingText says what kept processors of the controller's machine busy for the candidate.
+// servingText names the threads of the controller's machine that used processors for the candidate.
 func servingText(w *verdict.Why) string {
 	var parts []string
 	for _, s := range w.Serving {
@@ -184,7 +184,7 @@ func servingText(w *verdict.Why) string {
 	return "processors of this machine busy for " + clean(w.Target) + ": " + strings.Join(parts, ", ")
 }
 
-// exitsText says how often the candidate's virtual processors left it, and why.
+// exitsText has the number of exits of the candidate's virtual processors, by reason.
 func exitsText(w *verdict.Why) string {
 	var parts []string
 	for _, e := range w.Exits {

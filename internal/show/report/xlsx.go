@@ -12,8 +12,8 @@ import (
 
 // XLSX writes a workbook: the answers with the table of ratios and its chart; every cell; the matrices of fs.matrix
 // laid out as iozone's own workbook, with curves over record sizes; a sheet for each other kind of workload; the parts
-// of the work and the executions that returned something else; the costs restated and what a saving is worth where that
-// was asked for; what is known of flushes; the facts of the targets side by side; the plan; and the raw trials.
+// of the work and the executions that returned something else; the costs restated and the value of a saving where they
+// were asked for; the effect of flushes; the facts of the targets side by side; the plan; and the raw trials.
 //
 // Text is always written as text, never as a formula, whatever it begins with. A sheet of trials ends at the last row
 // that a workbook can have, and says so.
@@ -28,7 +28,7 @@ func XLSX(w io.Writer, m *Model) error {
 	}
 	b.kinds()
 	b.groupSheets()
-	b.paid()
+	b.writeCosts()
 	b.flushes()
 	b.facts()
 	b.plan()
@@ -95,8 +95,8 @@ func (b *workbook) fail(err error) {
 	}
 }
 
-// sheet adds a sheet. Its name is what is left of the wanted one where Excel's rules are kept: at most 31 UTF-16 units,
-// none of : \ / ? * [ ], no apostrophe at either end, not "History", unlike all others whatever the case.
+// sheet adds a sheet. Its name is the wanted one, cut to Excel's rules: at most 31 UTF-16 units, none of : \ / ? * [ ],
+// no apostrophe at either end, not "History", unlike all others whatever the case.
 func (b *workbook) sheet(wanted string) string {
 	name := sheetName(wanted, b.taken)
 	b.taken[strings.ToLower(name)] = true
@@ -245,7 +245,7 @@ func (b *workbook) properties() {
 		Creator: "tare " + clean(b.Run.Version), Created: when, Modified: when}))
 }
 
-// maxCellText is what a cell holds, in characters.
+// maxCellText is the most text of a cell, in characters.
 const maxCellText = 32767
 
 func cellText(s string) string {

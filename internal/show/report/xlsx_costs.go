@@ -7,8 +7,8 @@ import (
 	"tare/internal/judge/costper"
 )
 
-// paid writes a sheet of the costs restated and one of what a saving is worth, where they were asked for.
-func (b *workbook) paid() {
+// writeCosts writes a sheet of the costs restated and one of the value of a saving, where they were asked for.
+func (b *workbook) writeCosts() {
 	if b.Normal != nil {
 		b.restated(b.Normal)
 	}

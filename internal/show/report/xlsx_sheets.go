@@ -296,7 +296,7 @@ func (b *workbook) trials() {
 	}
 	b.fail(out.SetRow("A1", head))
 	row := 2
-	b.fail(b.eachRaw(func(r *raw) error {
+	b.fail(b.eachRaw(func(r *rawRow) error {
 		if row >= excelize.TotalRows {
 			if row == excelize.TotalRows {
 				row++

@@ -8,8 +8,8 @@ import (
 	"tare/internal/record"
 )
 
-// summary is the sheet that opens: the answers, the ratios of the primary metrics with their chart, and what must be
-// known.
+// summary is the sheet that opens: the answers, the ratios of the primary metrics with their chart, and the notes on
+// them.
 func (b *workbook) summary() {
 	s := b.sheet("Summary")
 	b.widths(s, 34, 16)
@@ -134,7 +134,7 @@ func (b *workbook) verdictColours(s string, ratioCol, verdictCol, top, last int)
 		b.address(max(ratioCol, verdictCol), last), rules))
 }
 
-// chartRows is how many workloads the bars of a chart can show before they are lines.
+// chartRows is the number of workloads that the bars of a chart can show before they are lines.
 const chartRows = 40
 
 // ratioChart draws the ratios as bars on a log axis, right of the table.

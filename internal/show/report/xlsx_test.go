@@ -97,7 +97,7 @@ func TestXLSX(t *testing.T) {
 			t.Fatal(err)
 		}
 		n := 0
-		if err := m.eachRaw(func(*raw) error { n++; return nil }); err != nil {
+		if err := m.eachRaw(func(*rawRow) error { n++; return nil }); err != nil {
 			t.Fatal(err)
 		}
 		if len(rows) != n+1 || !slices.Equal(rows[0], rawHeader) {
@@ -192,14 +192,14 @@ func TestParquet(t *testing.T) {
 	if !slices.Equal(names, rawHeader) {
 		t.Errorf("columns %q, want those of CSV: %q", names, rawHeader)
 	}
-	r := parquet.NewGenericReader[raw](file)
+	r := parquet.NewGenericReader[rawRow](file)
 	defer r.Close()
-	back := make([]raw, r.NumRows())
+	back := make([]rawRow, r.NumRows())
 	if n, err := r.Read(back); n != len(back) || err != nil && err != io.EOF {
 		t.Fatal(n, err)
 	}
 	i := 0
-	if err := m.eachRaw(func(want *raw) error {
+	if err := m.eachRaw(func(want *rawRow) error {
 		if got := back[i]; fmt.Sprint(got.values()) != fmt.Sprint(want.values()) {
 			t.Fatalf("row %d:\n got %v\nwant %v", i, got.values(), want.values())
 		}

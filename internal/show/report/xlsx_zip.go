@@ -10,7 +10,8 @@ import (
 	"sync"
 )
 
-// entry is one of a workbook's table of contents. Sorted, those of name ends stand before those of parts, as they must.
+// entry matches one of a workbook's table of contents. Sorted, those of name ends stand before those of parts, as they
+// must.
 var entry = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`<(?:Default|Override) [^>]*(?:/>|></(?:Default|Override)>)`)
 })

@@ -23,9 +23,9 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// patience is how long anything may take before a test gives up on it: only what will never come takes so long, and a
-// busy machine must not be mistaken for that.
-const patience = 3 * time.Minute
+// timeout bounds each wait for the browser: only events that never come take so long, and a busy machine must not be
+// mistaken for that.
+const timeout = 3 * time.Minute
 
 // Missing ends a test that cannot be run here: as a failure where TARE_REQUIRE is set, as in CI, and else as skipped.
 func Missing(t testing.TB, reason string) {
@@ -91,13 +91,13 @@ func Start(t testing.TB) *Browser {
 	return c
 }
 
-// begin starts what a context of chromedp is made for, which lives as long as that context: the browser, or a tab. It
-// ends with the test at the latest.
+// begin starts the target of a chromedp context, which lives as long as that context: the browser, or a tab. It ends
+// with the test at the latest.
 func (c *Browser) begin(parent context.Context, what string) context.Context {
 	c.T.Helper()
 	ctx, cancel := chromedp.NewContext(parent)
 	c.T.Cleanup(func() { chromedp.Cancel(ctx) })
-	late := time.AfterFunc(patience, cancel)
+	late := time.AfterFunc(timeout, cancel)
 	defer late.Stop()
 	if err := chromedp.Do(ctx); err != nil {
 		c.T.Fatalf("%s: %v", what, err)
@@ -123,7 +123,7 @@ func (c *Browser) Open(address string, width, height int) *Tab {
 // do takes steps in the tab.
 func (p *Tab) do(what string, steps ...chromedp.Action[chromedp.Void]) {
 	p.T.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	ctx, cancel := context.WithTimeout(p.ctx, timeout)
 	defer cancel()
 	if err := chromedp.Do(ctx, steps...); err != nil {
 		p.T.Fatalf("%s: %v", what, err)
@@ -144,7 +144,7 @@ func (p *Tab) Do(method string, params, result any) {
 	}
 }
 
-// event keeps what the page complains of and asks for.
+// event keeps the page's messages and requests.
 func (p *Tab) event(e any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -190,9 +190,9 @@ func Eval[T any](p *Tab, expression string) T {
 	return v
 }
 
-// value is what an expression gives, as JSON.
+// value returns the value of an expression, as JSON.
 func (p *Tab) value(expression string) (json.RawMessage, error) {
-	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	ctx, cancel := context.WithTimeout(p.ctx, timeout)
 	defer cancel()
 	byUser := func(e *runtime.EvaluateParams) { e.UserGesture = new(true) }
 	raw, err := chromedp.Run(ctx, chromedp.Evaluate[[]byte](expression, chromedp.EvalAwaitPromise, byUser))
@@ -202,7 +202,7 @@ func (p *Tab) value(expression string) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// What Chromium answers to an expression whose page is left while it is evaluated, or between two pages.
+// Errors of Chromium for an expression whose page is left while it is evaluated, or between two pages.
 var between = []string{"Inspected target navigated or closed", "Cannot find default execution context",
 	"Execution context was destroyed"}
 
@@ -210,7 +210,7 @@ var between = []string{"Inspected target navigated or closed", "Cannot find defa
 // would have been the page's that is left.
 func (p *Tab) Until(what, expression string) {
 	p.T.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(30 * time.Millisecond) {
+	for deadline := time.Now().Add(timeout); ; time.Sleep(30 * time.Millisecond) {
 		raw, err := p.value(expression)
 		left := err != nil && slices.ContainsFunc(between,
 			func(s string) bool { return strings.Contains(err.Error(), s) })
@@ -221,7 +221,7 @@ func (p *Tab) Until(what, expression string) {
 			return
 		}
 		if time.Now().After(deadline) {
-			p.T.Fatalf("not within %s: %s (%s): %s %v", patience, what, expression, raw, err)
+			p.T.Fatalf("not within %s: %s (%s): %s %v", timeout, what, expression, raw, err)
 		}
 	}
 }
@@ -281,7 +281,7 @@ func (p *Tab) Shoot(name string, full bool) {
 		return
 	}
 	if full {
-		// What waits for the scroll bar is drawn by scrolling past it.
+		// Elements that wait for the scroll bar are drawn by scrolling past them.
 		Eval[bool](p,
 			`(async () => { for (let y = 0; y < document.documentElement.scrollHeight; y += 500) { scrollTo({top: y, behavior: "instant"}); await new Promise(r => setTimeout(r, 60)); } scrollTo({top: 0, behavior: "instant"}); await new Promise(r => setTimeout(r, 100)); return true; })()`)
 	}
