@@ -1,6 +1,6 @@
 // Package flame draws where two targets spend their time on processors, as flame graphs that show the difference: one
-// picture of each target on one scale, in which what takes more time than in the other is red and marked with +, and
-// what takes less is blue and marked with -. The file stands alone: no script, nothing from elsewhere.
+// picture of each target on one scale, in which functions that take more time than in the other are red and marked with
+// +, and those that take less are blue and marked with -. The file stands alone: no script, nothing from elsewhere.
 package flame
 
 import (
@@ -23,13 +23,13 @@ type Round struct {
 type Side struct {
 	Name   string
 	Rounds []Round
-	// Inside says that the work itself was sampled; else what serves it on this machine was.
+	// Inside says that the work itself was sampled; else its servers on this machine were.
 	Inside bool
 }
 
-// Picture is what is drawn.
+// Picture is a pair of flame graphs with their title.
 type Picture struct {
-	Title string // what it is of
+	Title string // the workload and the targets
 	Unit  string // of work
 	Base  Side
 	Side  Side

@@ -22,8 +22,9 @@ func Graph(p *Picture) (*record.Flame, error) {
 	f := &record.Flame{Target: p.Side.Name, Baseline: p.Base.Name, Unit: p.Unit, Rounds: rounds,
 		Inside: p.Side.Inside, BaselineInside: p.Base.Inside}
 	all := root.below(0, nil)
-	// No function is wider than its caller, and with equals the caller comes first: what is kept hangs together.
-	slices.SortStableFunc(all, func(a, b placed) int {
+	// No function is wider than its caller, and with equals the caller comes first: the part that is kept hangs
+	// together.
+	slices.SortStableFunc(all, func(a, b callee) int {
 		return cmp.Or(cmp.Compare(b.wide(), a.wide()), cmp.Compare(a.depth, b.depth))
 	})
 	kept := map[*node]bool{}
@@ -45,15 +46,15 @@ func Graph(p *Picture) (*record.Flame, error) {
 	return f, f.Check()
 }
 
-// placed is a function with the number of those that call it.
-type placed struct {
+// callee is a function with the number of those that call it.
+type callee struct {
 	*node
 	depth int
 }
 
-// below lists a function and all that it calls, each before what it calls itself, as they stand beside each other.
-func (n *node) below(depth int, all []placed) []placed {
-	all = append(all, placed{n, depth})
+// below lists a function and its callees in the order of their places, each before its own callees.
+func (n *node) below(depth int, all []callee) []callee {
+	all = append(all, callee{n, depth})
 	for _, k := range n.sorted() {
 		all = k.below(depth+1, all)
 	}

@@ -83,7 +83,7 @@ type drawing struct {
 	boxes  int
 }
 
-// depth is how many rows a side takes.
+// depth is the number of rows of a side.
 func (d *drawing) depth(n *node, side int) int {
 	if n.sum[side]*d.scale < narrow {
 		return 0
@@ -106,7 +106,7 @@ func (n *node) most(rounds int) (most float64) {
 	return most
 }
 
-// box draws a function with what it calls above it. bottom is its lower edge.
+// box draws a function with its callees above it. bottom is its lower edge.
 func (d *drawing) box(w io.Writer, n *node, side int, x float64, bottom, level int) {
 	wide := n.sum[side] * d.scale
 	if wide < narrow || level > mostDepth || d.boxes >= mostBox {
@@ -167,7 +167,7 @@ func cut(s string, room int) string {
 	return string(r[:room-1]) + "…"
 }
 
-// printable replaces what would not be drawn, or would turn the direction of writing.
+// printable replaces characters that would not be drawn, or would turn the direction of writing.
 func printable(s string) string {
 	s = s[:min(len(s), mostText)]
 	return strings.Map(func(r rune) rune {

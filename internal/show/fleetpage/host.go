@@ -14,7 +14,7 @@ import (
 	"tare/internal/unit"
 )
 
-// hostPage is what the page of one host is made of.
+// hostPage is the data of the page of one host.
 type hostPage struct {
 	Name, Meta   string
 	Unfinished   bool
@@ -120,7 +120,7 @@ func (p *Pages) figures(d *hostPage, h *fleet.Host) {
 	}
 }
 
-// facts are the host's, with what most hosts have. What is peculiar to it comes first.
+// facts are the host's, beside the value that most hosts have. Peculiar ones come first.
 func (p *Pages) facts(h *fleet.Host) (out []hostFact, more int) {
 	usual := p.usual()
 	for name, v := range h.Facts {
@@ -147,7 +147,7 @@ func (p *Pages) facts(h *fleet.Host) (out []hostFact, more int) {
 	return out, more
 }
 
-// commonFact is what the hosts of a fleet have of a fact.
+// commonFact has the values of a fact in a fleet, with the number of hosts of each.
 type commonFact struct {
 	value  string // most have it
 	shared bool   // at least half have it
@@ -155,7 +155,7 @@ type commonFact struct {
 	count  map[string]int
 }
 
-// usual is what the hosts have of each fact; it is counted once.
+// usual returns the common value of each fact; it is counted once.
 func (p *Pages) usual() map[string]*commonFact {
 	if p.common != nil {
 		return p.common

@@ -15,7 +15,7 @@ import (
 	"tare/internal/unit"
 )
 
-// overview is what the page of all hosts is made of.
+// overview is the data of the page of all hosts.
 type overview struct {
 	Title, Meta        string
 	Missing            []string
@@ -40,7 +40,7 @@ type answer struct{ Class, Sign, Text string }
 
 type note struct{ Text, Remedy string }
 
-// oddHost is a host that lies apart, with its cells and with what it differs in.
+// oddHost is a host that lies apart, with its cells and its differing facts.
 type oddHost struct {
 	Name, Link string
 	Cells      []oddCell
@@ -71,7 +71,7 @@ type groupRow struct {
 // step is a shade of the heat map.
 type step struct{ Class, Text string }
 
-// What a page shows of long lists: beyond, the report of the terminal has all.
+// Bounds of a page's lists: the report of the terminal has all of them.
 const (
 	mostMissing = 100
 	mostRefused = 50

@@ -29,7 +29,8 @@ var pageText string
 //go:embed fleet.css
 var ownStyle string
 
-// style is the pages' style sheet, and policy what the pages may do: have that style, and nothing else.
+// style is the pages' style sheet, and policy their content security policy: they may have that style, and nothing
+// else.
 var (
 	style  = look.Base + ownStyle
 	policy = func() string {
@@ -57,7 +58,7 @@ type Pages struct {
 	report *fleet.Report
 	hosts  []fleet.Candidate
 	cells  []*fleet.Cell // primary ones, in the order of the plan
-	// places are where each host stands in each cell; nil where it has no value.
+	// places are the places of each host in each cell; nil where it has no value.
 	places map[string][]*place
 	files  map[string]string // of hosts, by name
 	folder string            // of the hosts' pages, as the page of all leads there; "" for none
@@ -72,8 +73,8 @@ type place struct {
 	at int // from 0
 }
 
-// New prepares the pages of a fleet that was judged. folder is where the hosts' pages will be, relative to the page of
-// all hosts; "" if none are written. dir is what the user calls the fleet's folder: commands name it.
+// New prepares the pages of a fleet that was judged. folder is the folder of the hosts' pages, relative to the page of
+// all hosts; "" if none are written. dir is the user's name of the fleet's folder, for commands.
 func New(r *fleet.Report, a *fleet.Admitted, folder, dir string) *Pages {
 	p := &Pages{report: r, hosts: a.Hosts, places: map[string][]*place{}, files: map[string]string{}, folder: folder,
 		dir: dir}
@@ -117,7 +118,7 @@ func (p *Pages) link(host string) string {
 	return "./" + url.PathEscape(p.folder) + "/" + url.PathEscape(file)
 }
 
-// frame is what every page has around its body.
+// frame is the data of the frame that every page has around its body.
 type frame struct {
 	Title string
 	Host  bool // a host's page
@@ -145,7 +146,7 @@ func (p *Pages) title() string {
 	return "Fleet"
 }
 
-// what names a cell.
+// what is the name of a cell: its workload and metric.
 func what(k *fleet.Key) string {
 	if k.IsRatio() {
 		return fmt.Sprintf("%s in %s against %s", k.Workload, k.Target, k.Baseline)
@@ -212,7 +213,7 @@ func (p *Pages) packed(c *fleet.Candidate) string {
 	return filepath.Join(p.dir, c.File)
 }
 
-// class is how a place is drawn and what sign stands for it.
+// class is the style class of a place, and its sign.
 func class(x *fleet.Place) (name, sign string) {
 	switch {
 	case x.Apart && x.Against > 1:

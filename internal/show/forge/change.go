@@ -1,8 +1,8 @@
-// Package forge knows what CI systems tell a job of the change that it is for, and how GitHub and GitLab are told what
-// came out: the comment that is updated in place, and the check.
+// Package forge reads the change that a CI system's job is for, and reports the result to GitHub and GitLab: as a
+// comment that is updated in place, and as a check.
 //
 // It is opinionated about tokens: it never has one. It opens no connection either. It writes each request as a
-// configuration for curl and reads the answer, and a script in between only transports. What it reads, the event, the
+// configuration for curl and reads the answer, and a script in between only transports. Its input, the event, the
 // answers and its own notes between two requests, comes from others and is bounded.
 package forge
 
@@ -52,7 +52,7 @@ type Change struct {
 	Processor string `json:"processor"`
 }
 
-// Key names what the runs of a history belong to.
+// Key names the history that the runs belong to.
 func (c *Change) Key() string {
 	switch {
 	case c.Project == "":
@@ -63,7 +63,7 @@ func (c *Change) Key() string {
 	return fmt.Sprintf("%s:%s#%d", c.Forge, c.Project, c.Number)
 }
 
-// Title says what it is, for people.
+// Title names the change for people.
 func (c *Change) Title() string {
 	switch {
 	case c.Number == 0:
@@ -74,8 +74,8 @@ func (c *Change) Title() string {
 	return "pull request " + strconv.Itoa(c.Number)
 }
 
-// Detect reads what the CI system says of its job: variables, and GitHub's file with the event. Outside of CI systems
-// nothing is known, which is no error. The error of one in a CI system says what is missing.
+// Detect reads the CI system's description of its job: variables, and GitHub's file with the event. Outside of CI
+// systems nothing is known, which is no error. The error of one in a CI system names the missing part.
 func Detect(getenv func(string) string, open func(name string) (io.ReadCloser, error)) (*Change, error) {
 	var c *Change
 	var err error
@@ -98,7 +98,7 @@ func Detect(getenv func(string) string, open func(name string) (io.ReadCloser, e
 	return c, nil
 }
 
-// event is what is read of GitHub's file. What is not there stays empty.
+// event has the fields that are read of GitHub's file. Missing ones stay empty.
 type event struct {
 	PullRequest *struct {
 		Number int  `json:"number"`
@@ -192,7 +192,7 @@ func gitLab(getenv func(string) string) (*Change, error) {
 // changeURL takes the address of a pull request or of a merge request apart.
 var changeURL = regexp.MustCompile(`^(https?://[^/]+)/(.+?)(/pull/|/-/merge_requests/)([0-9]+)$`)
 
-// jenkins reads what the plugins for branch sources set.
+// jenkins reads the variables of the plugins for branch sources.
 func jenkins(getenv func(string) string) (*Change, error) {
 	c := &Change{System: Jenkins, Head: getenv("GIT_COMMIT"), Link: getenv("BUILD_URL")}
 	if target := getenv("CHANGE_TARGET"); target != "" {
@@ -234,7 +234,7 @@ var (
 // IsCommit tells whether a text is the name of a commit in full.
 func IsCommit(s string) bool { return fullCommit.MatchString(s) }
 
-// check refuses what could mean something else where it is used.
+// check refuses characters that could mean something else where the text is used.
 func (c *Change) check() error {
 	project := ownerAndName
 	if c.Forge == forgeGitLab {

@@ -23,7 +23,7 @@ const (
 // Bounds of a conversation.
 const (
 	perPage = 100
-	// mostPages is how many pages of comments are looked through. A pull request with more gets a second comment.
+	// mostPages bounds the pages of comments that are looked through. A pull request with more gets a second comment.
 	mostPages   = 30
 	maxResponse = 64 << 20 // bytes: a page of the longest comments
 	maxTime     = 60       // s, for a request
@@ -47,13 +47,13 @@ type Talk struct {
 	// if it begins with the marker. "" for Author: GitLab is asked, and of GitHub it is its own bot.
 	Marker string `json:"marker"`
 	Author string `json:"author"`
-	// Comment and Check say what is to be told.
+	// Comment and Check say which of the two to write.
 	Comment bool   `json:"comment"`
 	Check   bool   `json:"check"`
 	Page    int    `json:"page"`
 	ID      int64  `json:"id"` // of the comment that is there
 	Checked bool   `json:"checked"`
-	Notes   []Note `json:"-"` // what the user is told, in order
+	Notes   []Note `json:"-"` // messages for the user, in order
 }
 
 // Note is a sentence for the user.
@@ -191,7 +191,7 @@ func (t *Talk) Refuse(why string) {
 	t.note(true, "%s", why)
 }
 
-// answer is what is read of an answer: a comment, a user, a check or an error.
+// answer has the fields that are read of an answer: a comment, a user, a check or an error.
 type answer struct {
 	ID       int64   `json:"id"`
 	Body     string  `json:"body"`
@@ -313,7 +313,7 @@ func (t *Talk) written(c *Change, good bool, status int, why string, one *answer
 	t.afterComment(c)
 }
 
-// right says how a job gets the right to comment.
+// right says which right a job needs to comment, and how it gets it.
 func (c *Change) right() string {
 	switch {
 	case c.System == Actions:
@@ -346,7 +346,7 @@ func decode(r io.Reader, v any) error {
 // maxTalk bounds the file with a conversation, in bytes.
 const maxTalk = 64 << 10
 
-// ReadTalk reads what MarshalJSON wrote of a conversation.
+// ReadTalk reads a conversation that MarshalJSON wrote.
 func ReadTalk(r io.Reader) (*Talk, error) {
 	var t Talk
 	if err := json.NewDecoder(io.LimitReader(r, maxTalk)).Decode(&t); err != nil {

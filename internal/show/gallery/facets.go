@@ -19,7 +19,7 @@ import (
 	"tare/internal/unit"
 )
 
-// Bounds of what lists say of one result.
+// Bounds of a result's texts in lists.
 const (
 	mostFacets   = 8   // names of one sort: environments, workloads, processors, kernels
 	longestFacet = 60  // characters
@@ -42,7 +42,8 @@ func facet(list []string, name string) []string {
 	return append(list, name)
 }
 
-// driverOf is what makes a target: "docker", "9p mount". One with a neighbour at work is none of those that are alone.
+// driverOf is the driver of a target, with its mount: "docker", "9p mount". One with a neighbour at work is none of
+// those that are alone.
 func driverOf(t *plan.Target) string {
 	name := oneLine(t.Spec.Driver, longestFacet-30)
 	switch {
@@ -65,7 +66,7 @@ var releaseRE = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?`)
 // systems are the names of systems whose GOOS is none.
 var systems = map[string]string{"linux": "Linux", "darwin": "macOS", "windows": "Windows", "freebsd": "FreeBSD"}
 
-// kernelName is a kernel without what differs from build to build: "Linux 6.1".
+// kernelName is a kernel without the parts that differ from build to build: "Linux 6.1".
 func kernelName(f *record.Facts) string {
 	release := oneLine(f.Kernel, longestFacet)
 	if m := releaseRE.FindString(release); m != "" {
@@ -84,7 +85,7 @@ func workOf(text, metric string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// addCells adds what is ranked and drawn over time.
+// addCells adds the costs that are ranked and drawn over time.
 func (r *result) addCells(x *bundle.Bundle, v *verdict.Result, brief *report.Brief) {
 	texts := history.WorkTexts(x.Plan)
 	machine := history.Machine(history.HostFacts(v, x.Plan))

@@ -20,14 +20,14 @@ import (
 	"tare/internal/version"
 )
 
-// Options say what to build.
+// Options are the settings of a build.
 type Options struct {
 	Dir     string   // where the site is or shall be; made if it is not there
 	Bundles []string // folders and packed bundles
 	Title   string   // of the site; "" keeps the one it has
 	// Only takes results off the site that Bundles does not name.
 	Only bool
-	// Names leaves names of hosts and users in what is published. Without it, what was not redacted before is.
+	// Names leaves names of hosts and users in the site. Without it, names that were not redacted before are.
 	Names   bool
 	Secrets redact.Secrets
 	// NoBundles offers no packed bundles for download.
@@ -50,11 +50,11 @@ const (
 // mostWorkers bounds how many bundles are in memory at once.
 const mostWorkers = 8
 
-// Summary is what a build did.
+// Summary has the counts of a build.
 type Summary struct {
 	Results int       // on the site now
 	Made    int       // pages of results made in this build
-	Same    int       // bundles that hold what another one holds
+	Same    int       // bundles with the same content as another one
 	Written []string  // files written, slash-separated below Dir, sorted
 	Removed []string  // files removed
 	Skipped []Skipped // in the order of Bundles
@@ -142,7 +142,7 @@ func (b *builder) nothing() error {
 
 func (b *builder) title() string { return cmp.Or(oneLine(b.Title, 120), b.old.Title, "Results") }
 
-// finish removes what nobody refers to and writes down what the site is made of.
+// finish removes files that nobody refers to and writes gallery.json.
 func (b *builder) finish() error {
 	if err := b.site.sweep(); err != nil {
 		return err
@@ -161,12 +161,12 @@ func (b *builder) finish() error {
 type job struct {
 	path string
 	name string  // a digest of the file's name
-	old  *result // what the site has of it already, if that is known before it is read
+	old  *result // the site's result of it, if that is known before the bundle is read
 	made *result
 	err  error
 }
 
-// gather takes the named bundles, and what the site has beside them.
+// gather takes the named bundles, and the results that the site has beside them.
 func (b *builder) gather(ctx context.Context) error {
 	var jobs []*job
 	for _, path := range b.Bundles {
@@ -176,7 +176,7 @@ func (b *builder) gather(ctx context.Context) error {
 		return err
 	}
 	byID := map[string]*result{}
-	again := map[[2]string]bool{} // run and file name of what was taken
+	again := map[[2]string]bool{} // run and file name of each bundle that was taken
 	for _, j := range jobs {
 		if j.err != nil {
 			b.summary.Skipped = append(b.summary.Skipped, Skipped{j.path, j.err})
@@ -212,7 +212,7 @@ func (b *builder) gather(ctx context.Context) error {
 	return nil
 }
 
-// keep adds what the site has of other bundles. Where their pages must be made again, they are made of the packed
+// keep adds the site's results of other bundles. Where their pages must be made again, they are made of the packed
 // bundles that the site has.
 func (b *builder) keep(ctx context.Context, byID map[string]*result, again map[[2]string]bool) error {
 	if b.Only {
@@ -251,7 +251,7 @@ func (b *builder) keep(ctx context.Context, byID map[string]*result, again map[[
 	return nil
 }
 
-// current tells whether what the site has of a result is what this build would make of it.
+// current tells whether the site's files of a result are those that this build would make of it.
 func (b *builder) current(r *result) bool {
 	if r.Built != renderer() || len(b.Secrets.Words) > 0 || !b.Names && !r.Redacted ||
 		b.NoBundles != (r.Bytes == 0) {
@@ -290,7 +290,7 @@ func (b *builder) takeAll(ctx context.Context, jobs []*job) error {
 	return nil
 }
 
-// unite adds what is new in more.
+// unite appends the new ones in more.
 func unite(keys, more []string) []string {
 	for _, k := range more {
 		if !slices.Contains(keys, k) {

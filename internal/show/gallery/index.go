@@ -11,7 +11,7 @@ import (
 	"tare/internal/unit"
 )
 
-// mostListed is how many results stand on one page of a list.
+// mostListed is the number of results on one page of a list.
 const mostListed = 100
 
 // pages writes everything but the results' own pages: the index with its data, the lists, and the pages of works.
@@ -55,7 +55,7 @@ type entry struct {
 	Note         string   `json:"n,omitempty"`
 }
 
-// noteOf is what a list must say of a result beside what it found.
+// noteOf is a warning about a result for lists: another one of the same run, or a run that has not ended.
 func noteOf(r *result) string {
 	switch {
 	case r.Twice:
@@ -66,8 +66,8 @@ func noteOf(r *result) string {
 	return ""
 }
 
-// data writes what the index searches, the oldest first, so that a new result changes the last file only. It returns
-// the files' names.
+// data writes the data that the index searches, the oldest first, so that a new result changes the last file only. It
+// returns the files' names.
 func (s *site) data(results []*result) (scripts []string, err error) {
 	var chunk bytes.Buffer
 	flush := func() error {
@@ -107,7 +107,7 @@ type listRow struct {
 	Note string
 }
 
-// indexBody is what the template of the index is given.
+// indexBody is the data of the template of the index.
 type indexBody struct {
 	Site                string
 	Results             string // "120 results"

@@ -13,7 +13,7 @@ import (
 	"tare/internal/version"
 )
 
-// What a page may have, in bytes: below 200 kB with all that stands around the rows.
+// Bounds of a page, in bytes: below 200 kB with the frame around the rows.
 const (
 	maxPage = 200_000
 	maxRows = 150_000
@@ -71,7 +71,7 @@ func fragments[T any](name string, rows []T) ([]template.HTML, error) {
 	return out, nil
 }
 
-// fitting is how many of some rows fit in so many bytes.
+// fitting is the number of rows that fit into so many bytes.
 func fitting(rows []template.HTML, room int) int {
 	for i, r := range rows {
 		if room -= len(r); room < 0 {
@@ -81,7 +81,7 @@ func fitting(rows []template.HTML, room int) int {
 	return len(rows)
 }
 
-// section is rows between what opens and what closes them. It goes on on the next page where one is full.
+// section is rows between an opening and a closing text. It goes on on the next page where one is full.
 type section struct {
 	open, end template.HTML
 	rows      []template.HTML
@@ -128,7 +128,7 @@ func paginate(sections []section, mostRows int) []template.HTML {
 	return pages
 }
 
-// frame is what every page has around its body.
+// frame is the data of the frame that every page has around its body.
 type frame struct {
 	Title   string // of the page
 	Site    string // of the gallery

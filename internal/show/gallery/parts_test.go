@@ -17,25 +17,25 @@ import (
 )
 
 func TestPlaces(t *testing.T) {
-	c := func(low, center, high float64, apart bool) contender {
-		return contender{low: low, center: center, high: high, margin: 0.02, apart: apart}
+	c := func(low, center, high float64, apart bool) rankedCost {
+		return rankedCost{low: low, center: center, high: high, margin: 0.02, apart: apart}
 	}
 	for _, x := range []struct {
 		name string
-		all  []contender
+		all  []rankedCost
 		want []int
 	}{
 		{"nothing", nil, []int{}},
-		{"apart", []contender{c(2, 2.1, 2.2, true), baselineOf(), c(0.5, 0.55, 0.6, true)}, []int{3, 2, 1}},
-		{"tied", []contender{baselineOf(), c(1.5, 1.6, 1.7, true), c(1.6, 1.65, 1.8, true), c(2, 2.1, 2.2, true)},
+		{"apart", []rankedCost{c(2, 2.1, 2.2, true), baselineOf(), c(0.5, 0.55, 0.6, true)}, []int{3, 2, 1}},
+		{"tied", []rankedCost{baselineOf(), c(1.5, 1.6, 1.7, true), c(1.6, 1.65, 1.8, true), c(2, 2.1, 2.2, true)},
 			[]int{1, 2, 2, 4}},
 		// The second overlaps both others, of which one is shown to cost less than the other.
-		{"chain", []contender{c(1.2, 1.25, 1.3, true), c(1.28, 1.35, 1.42, true), c(1.4, 1.45, 1.5, true)},
+		{"chain", []rankedCost{c(1.2, 1.25, 1.3, true), c(1.28, 1.35, 1.42, true), c(1.4, 1.45, 1.5, true)},
 			[]int{1, 1, 2}},
-		{"within the margin", []contender{c(1.50, 1.501, 1.502, true), c(1.51, 1.511, 1.512, true)}, []int{1, 1}},
+		{"within the margin", []rankedCost{c(1.50, 1.501, 1.502, true), c(1.51, 1.511, 1.512, true)}, []int{1, 1}},
 		// Beyond the margin by its interval, and yet no verdict says so.
-		{"not shown", []contender{baselineOf(), c(1.05, 1.06, 1.07, false)}, []int{1, 1}},
-		{"no place", []contender{baselineOf(), contenderOf(record.Withheld, 2, 1.9, 2.1, 0.02),
+		{"not shown", []rankedCost{baselineOf(), c(1.05, 1.06, 1.07, false)}, []int{1, 1}},
+		{"no place", []rankedCost{baselineOf(), contenderOf(record.Withheld, 2, 1.9, 2.1, 0.02),
 			contenderOf(record.Failed, 0, 0, 0, 0.02), contenderOf(record.Inconclusive, 2, 0, 0, 0.02)},
 			[]int{1, 0, 0, 0}},
 	} {

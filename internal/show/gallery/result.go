@@ -12,7 +12,7 @@ import (
 	"tare/internal/unit"
 )
 
-// What each part of a result's page may have, in bytes. The packed bundle has the rest.
+// Bounds of the parts of a result's page, in bytes. The packed bundle has the rest.
 const (
 	roomAnswers = 15_000
 	roomWork    = 85_000
@@ -20,7 +20,7 @@ const (
 	roomFacts   = 45_000
 )
 
-// resultPage is what the page of one result is made of.
+// resultPage is the data of the page of one result.
 type resultPage struct {
 	ID       string
 	Run      string
@@ -31,7 +31,7 @@ type resultPage struct {
 	Finished bool
 }
 
-// resultBody is what its template is given.
+// resultBody is the data of its template.
 type resultBody struct {
 	*resultPage
 	Title                 string
@@ -68,7 +68,7 @@ type workRow struct {
 const factColumns = 6
 
 // renderResult makes the page of a result.
-func renderResult(t *taken) ([]byte, error) {
+func renderResult(t *loadedBundle) ([]byte, error) {
 	b := t.page.Brief
 	body := &resultBody{resultPage: &t.page, Title: t.result.Title, Closing: b.Closing}
 	for _, c := range b.Commands {
@@ -126,7 +126,7 @@ func (body *resultBody) work(all []report.BriefWork) ([]template.HTML, error) {
 	return fragments("work-rows", works)
 }
 
-// rankedRows puts the targets of a workload in the order of what they cost, with the baseline among them where all are
+// rankedRows puts the targets of a workload in the order of their cost, with the baseline among them where all are
 // compared with it.
 func rankedRows(w *report.BriefWork, line *look.Axis) workRows {
 	out := workRows{Workload: oneLine(w.Workload, 160), Metric: oneLine(w.Metric, 80)}
@@ -134,7 +134,7 @@ func rankedRows(w *report.BriefWork, line *look.Axis) workRows {
 	for i := range w.Cells {
 		one = one && w.Cells[i].Against == w.Cells[0].Against
 	}
-	var all []contender
+	var all []rankedCost
 	if one && len(w.Cells) > 0 {
 		out.Rows = append(out.Rows, workRow{Target: oneLine(w.Cells[0].Against, 60), Figure: w.Figure, Base: true,
 			Ratio: "1", Word: "the baseline", center: 1})
@@ -151,7 +151,7 @@ func rankedRows(w *report.BriefWork, line *look.Axis) workRows {
 		out.Rows = append(out.Rows, row)
 		x := contenderOf(c.Verdict, c.Center, c.Low, c.High, c.SameMargin)
 		if c.UnlikeFlushes() {
-			x = contender{}
+			x = rankedCost{}
 		}
 		all = append(all, x)
 	}
@@ -166,7 +166,7 @@ func rankedRows(w *report.BriefWork, line *look.Axis) workRows {
 	return out
 }
 
-// last puts what has no place behind all that have one.
+// last puts targets without a place behind all that have one.
 func last(place int) int {
 	if place == 0 {
 		return 1 << 30
@@ -175,14 +175,14 @@ func last(place int) int {
 }
 
 // contenderOf is a cell that is ranked if it has an interval and its verdict allows it.
-func contenderOf(v record.Verdict, center, low, high, margin float64) contender {
+func contenderOf(v record.Verdict, center, low, high, margin float64) rankedCost {
 	if v == record.Withheld || v == record.Failed || !(low > 0) || !(high >= low) {
-		return contender{}
+		return rankedCost{}
 	}
-	return contender{low: low, center: center, high: high, margin: margin, apart: v == record.Different}
+	return rankedCost{low: low, center: center, high: high, margin: margin, apart: v == record.Different}
 }
 
-// facts are those of the first targets, what differs first.
+// facts are those of the first targets, differing ones first.
 func (body *resultBody) facts(b *report.Brief) error {
 	n := min(len(b.Targets), factColumns)
 	body.FactsTooMany = n < len(b.Targets)
@@ -197,7 +197,7 @@ func (body *resultBody) facts(b *report.Brief) error {
 		}
 		rows = append(rows, report.BriefFact{Name: oneLine(f.Name, 80), Values: values, Differs: f.Differs})
 	}
-	// The first rows say what the targets are.
+	// The first rows identify the targets.
 	slices.SortStableFunc(rows, func(x, y report.BriefFact) int { return cmp.Compare(factOrder(&x), factOrder(&y)) })
 	html, err := fragments("fact", rows)
 	if err != nil {

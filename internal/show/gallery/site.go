@@ -25,8 +25,8 @@ type site struct {
 	lock  *os.File
 
 	mu      sync.Mutex
-	files   map[string]string // what the site shall have: path, SHA-256
-	was     map[string]string // what it had after the last build
+	files   map[string]string // the files of the new site: path, SHA-256
+	was     map[string]string // those after the last build
 	written []string
 	removed []string
 	parts   int
@@ -58,7 +58,7 @@ func openSite(dir string) (*site, *state, error) {
 		return nil, nil, unpathed(err)
 	}
 	s := &site{dir: dir, root: root, files: map[string]string{}, was: map[string]string{}}
-	if _, err = s.open(); err == nil { // before a file is made in what may be no gallery
+	if _, err = s.open(); err == nil { // before a file is made in a folder that may be no gallery
 		err = s.take()
 	}
 	if err != nil {
@@ -256,7 +256,7 @@ func (s *site) write(name string, data []byte) error {
 	return nil
 }
 
-// put does not sync: after a crash a file that is not what gallery.json says is made again.
+// put does not sync: after a crash a file whose digest is not in gallery.json is made again.
 func (s *site) put(name string, data []byte) error {
 	f, err := s.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
@@ -266,8 +266,8 @@ func (s *site) put(name string, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// sweep removes what nobody refers to: files of results that are gone, and those that a killed build left. Files that
-// tare never writes stay.
+// sweep removes files that nobody refers to: those of results that are gone, and those that a killed build left. Files
+// that tare never writes stay.
 func (s *site) sweep() error {
 	for _, dir := range append([]string{"."}, folders...) {
 		entries, err := fs.ReadDir(s.root.FS(), dir)
@@ -295,7 +295,7 @@ func (s *site) sweep() error {
 	return nil
 }
 
-// save writes down what the site is made of, last of all.
+// save writes gallery.json, last of all.
 func (s *site) save(st *state) error {
 	src, err := st.marshal()
 	if err != nil {

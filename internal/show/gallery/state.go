@@ -15,13 +15,13 @@ import (
 // Schema is the version of gallery.json.
 const Schema = 1
 
-// stateFile is what a folder is a gallery by.
+// stateFile is the file that makes a folder a gallery.
 const stateFile = "gallery.json"
 
 // maxState bounds gallery.json, in bytes: some hundred thousand results.
 const maxState = 512 << 20
 
-// state is what a site is made of. It holds nothing that is not on the pages but digests.
+// state is the content of gallery.json: the sources of a site. It holds nothing that is not on the pages but digests.
 type state struct {
 	Schema  int       `json:"schema"`
 	Title   string    `json:"title"`
@@ -30,11 +30,11 @@ type state struct {
 	Files map[string]string `json:"files"`
 }
 
-// result is what lists, rankings and trends say of one bundle.
+// result has the data of one bundle for lists, rankings and trends.
 type result struct {
 	ID   string   `json:"id"`
 	Keys []string `json:"keys"` // of the inputs that hold it
-	Name string   `json:"name"` // a digest of the input's name: the same file replaces what it held
+	Name string   `json:"name"` // a digest of the input's name: the same file replaces its former content
 	Run  string   `json:"run"`
 	// Built is the build of tare that made the page.
 	Built        string    `json:"built"`
@@ -63,7 +63,7 @@ type cell struct {
 	Target    string         `json:"target"`
 	Driver    string         `json:"driver"`
 	Against   string         `json:"against"`
-	AgainstBy string         `json:"against_by"` // the driver of what it is compared with
+	AgainstBy string         `json:"against_by"` // the driver of the target that it is compared with
 	Machine   string         `json:"machine"`
 	Verdict   record.Verdict `json:"verdict"`
 	Class     string         `json:"class"`
@@ -89,7 +89,7 @@ func (r *result) files() []string {
 
 var (
 	idRE = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}-[0-9a-f]{16}$`)
-	// fileRE is what the site's files are called. Nothing else is written or removed.
+	// fileRE matches the paths of the site's files. Nothing else is written or removed.
 	fileRE = regexp.MustCompile(`^(index\.html|work\.html|work-[1-9][0-9]{0,5}\.html|lists/[1-9][0-9]{0,5}\.html|` +
 		`assets/gallery\.(css|js)|data/[1-9][0-9]{0,5}\.js|` +
 		`results/[A-Za-z0-9][A-Za-z0-9_.-]{0,49}-[0-9a-f]{16}\.html|` +

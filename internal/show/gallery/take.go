@@ -24,14 +24,14 @@ import (
 	"tare/internal/unit"
 )
 
-// What one result may hold, so that no stranger's bundle makes the build endless.
+// Bounds of one result, so that no stranger's bundle makes the build endless.
 const (
 	mostPairs = 20_000  // targets times workloads of a plan
 	mostFiles = 100_000 // of a folder
 )
 
-// take makes the result of one bundle: its page and its packed bundle are on the site afterwards. What the site has
-// already is taken as it is.
+// take makes the result of one bundle: its page and its packed bundle are on the site afterwards. A result that the
+// site has already is taken as it is.
 func (b *builder) take(ctx context.Context, j *job) (*result, error) {
 	key, err := b.keyOf(j.path)
 	if err != nil {
@@ -46,7 +46,7 @@ func (b *builder) take(ctx context.Context, j *job) (*result, error) {
 	late, cancel := context.WithTimeoutCause(ctx, b.Timeout,
 		fmt.Errorf("it takes longer than %s; give it more time with --timeout", b.Timeout))
 	defer cancel()
-	t, err := within(late, func() (*taken, error) { return b.read(late, j) })
+	t, err := within(late, func() (*loadedBundle, error) { return b.read(late, j) })
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (b *builder) count() {
 	b.site.mu.Unlock()
 }
 
-// known is what the site has of an input.
+// known is the site's result of an input.
 func (b *builder) known(key string) *result {
 	for _, r := range b.old.Results {
 		if slices.Contains(r.Keys, key) {
@@ -87,9 +87,9 @@ func (b *builder) known(key string) *result {
 	return nil
 }
 
-// within runs what cannot be stopped from outside, and waits for it no longer than ctx. What goes on all the same ends
-// with the program, or earlier: its folder is gone. A stranger's bundle that makes it panic is one that cannot be
-// shown.
+// within runs a function that cannot be stopped from outside, and waits for it no longer than ctx. One that goes on all
+// the same ends with the program, or earlier: its folder is gone. A stranger's bundle that makes it panic is one that
+// cannot be shown.
 func within[T any](ctx context.Context, do func() (T, error)) (T, error) {
 	type outcome struct {
 		v   T
@@ -118,7 +118,7 @@ func within[T any](ctx context.Context, do func() (T, error)) (T, error) {
 	}
 }
 
-// keyOf is a digest of a bundle's bytes as they lie there. It refuses what is too large before it reads it.
+// keyOf is a digest of a bundle's bytes as they lie there. It refuses a bundle that is too large before it reads it.
 func (b *builder) keyOf(path string) (string, error) {
 	info, err := os.Stat(path)
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
@@ -162,7 +162,7 @@ func (b *builder) keyOf(path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), err
 }
 
-// hashFile adds a file, its length first, and takes that from what is left.
+// hashFile adds a file, its length first, and takes that from the bytes that are left.
 func hashFile(h io.Writer, name string, left *int64) error {
 	f, err := os.Open(name)
 	if err != nil {
@@ -181,15 +181,15 @@ func hashFile(h io.Writer, name string, left *int64) error {
 	return err
 }
 
-// taken is a bundle that was read.
-type taken struct {
+// loadedBundle is a bundle that was read.
+type loadedBundle struct {
 	result *result
 	page   resultPage
 	packed []byte
 }
 
 // read unpacks, verifies, redacts and judges a bundle. Nothing of it is on the site yet.
-func (b *builder) read(ctx context.Context, j *job) (*taken, error) {
+func (b *builder) read(ctx context.Context, j *job) (*loadedBundle, error) {
 	tmp, done, err := b.makeScratch()
 	if err != nil {
 		return nil, err
@@ -228,7 +228,7 @@ func (b *builder) read(ctx context.Context, j *job) (*taken, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	t := &taken{}
+	t := &loadedBundle{}
 	if !b.NoBundles {
 		var packed bytes.Buffer
 		if err := bundle.PackTo(&packed, dir); err != nil { // it verifies
@@ -248,7 +248,7 @@ func (b *builder) read(ctx context.Context, j *job) (*taken, error) {
 	return t, nil
 }
 
-// verified is what PackTo asks for, where nothing is packed.
+// verified is the check that PackTo asks for, where nothing is packed.
 func verified(dir string) error {
 	r, err := bundle.Verify(dir)
 	if err != nil {
@@ -297,8 +297,8 @@ func idOf(m *bundle.Manifest, content string) string {
 	return name[:min(len(name), 40)] + "-" + content[:16]
 }
 
-// judge computes the verdicts and what the pages say of them.
-func (b *builder) judge(t *taken, dir, id string) error {
+// judge computes the verdicts and the texts of the pages.
+func (b *builder) judge(t *loadedBundle, dir, id string) error {
 	x, err := bundle.Open(dir)
 	if err != nil {
 		return err
@@ -329,7 +329,7 @@ func (b *builder) judge(t *taken, dir, id string) error {
 	return nil
 }
 
-// newResult is what lists and rankings need of a result.
+// newResult has the data of a result for lists and rankings.
 func newResult(x *bundle.Bundle, v *verdict.Result, brief *report.Brief) *result {
 	m := &x.Manifest
 	r := &result{Run: oneLine(m.RunID, 80), Created: m.Created.UTC().Truncate(time.Second),
@@ -359,7 +359,7 @@ func newResult(x *bundle.Bundle, v *verdict.Result, brief *report.Brief) *result
 	return r
 }
 
-// counted is where a verdict is counted in result.Verdicts.
+// counted is the index of a verdict in result.Verdicts.
 func counted(c *report.BriefCell) int {
 	switch {
 	case c.Verdict == record.Different && c.Ratio != "" && c.Center > 1:
@@ -378,5 +378,5 @@ func digestOf(s string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// orText is a text, or what stands for one that is not known.
+// orText is a text, or "not known" for an empty one.
 func orText(s string) string { return cmp.Or(s, "not known") }

@@ -18,7 +18,7 @@ import (
 	"tare/internal/unit"
 )
 
-// What the pages of one work show.
+// Bounds of the pages of one work.
 const (
 	mostRanked = 250 // rows on a page
 	mostTrends = 100 // courses of one work
@@ -62,7 +62,7 @@ func (w *work) trendsPage(i int) string {
 	return fmt.Sprintf("work/%s-trends.%d.html", w.ID, i+1)
 }
 
-// worksOf groups the cells of results by what was done, in the order of their names.
+// worksOf groups the cells of results by their work, in the order of the names.
 func worksOf(results []*result) []*work {
 	byID := map[string]*work{}
 	for _, r := range results {
@@ -148,7 +148,7 @@ type baselineGroup struct {
 	entries []workEntry
 }
 
-// byBaseline parts what is compared with different things, the largest group first.
+// byBaseline groups costs by their baseline, the largest group first.
 func (w *work) byBaseline() []baselineGroup {
 	by := map[string]*baselineGroup{}
 	for _, e := range w.entries {
@@ -190,10 +190,10 @@ type rankRow struct {
 	center                      float64
 }
 
-// rankSections are what one group's costs are: a line for each driver, and each result with its place.
+// rankSections lists one group's costs: a line for each driver, and each result with its place.
 func rankSections(g baselineGroup) ([]section, error) {
 	var values []float64
-	var all []contender
+	var all []rankedCost
 	ratios := map[string][]float64{}
 	for _, e := range g.entries {
 		values = append(values, e.Low, e.Ratio, e.High)
@@ -303,7 +303,7 @@ func (w *work) courses() []history.Trend {
 	return out
 }
 
-// drawn is how many points of a trend have a ratio.
+// drawn is the number of points of a trend that have a ratio.
 func drawn(t *history.Trend) int {
 	n := 0
 	for i := range t.Points {
@@ -323,7 +323,7 @@ const (
 	trendBottom = 24.0
 )
 
-// trendDrawing is what the template of a course is given.
+// trendDrawing is the data of the template of a course.
 type trendDrawing struct {
 	Name, Machine, Text string
 	First, Last         string

@@ -36,7 +36,7 @@ const (
 	headerTimeout  = 5 * time.Second
 	writeTimeout   = 30 * time.Second
 	idleTimeout    = time.Minute
-	// farewell is how long the end of a run waits for a page that watches to ask once more.
+	// farewell bounds the wait at the end of a run for the last poll of a page that watches.
 	farewell = 2*pollEvery + time.Second
 )
 
@@ -76,7 +76,7 @@ func Listen(addr string) (*Server, error) {
 		return nil, fmt.Errorf("serve live page: %w", err)
 	}
 	s := &Server{page: page, policy: policy, token: secret(), served: make(chan struct{})}
-	s.listener = &bounded{Listener: l}
+	s.listener = &limitedListener{Listener: l}
 	port := l.Addr().(*net.TCPAddr).Port
 	s.hosts = []string{l.Addr().String(), "localhost:" + strconv.Itoa(port)}
 	// Cookies know hosts but no ports: two runs must not take each other's.
@@ -91,7 +91,7 @@ func Listen(addr string) (*Server, error) {
 	return s, nil
 }
 
-// loopback completes an address and refuses what other machines can reach. No name but localhost is looked up.
+// loopback completes an address and refuses one that other machines can reach. No name but localhost is looked up.
 func loopback(addr string) (string, error) {
 	if _, err := strconv.ParseUint(addr, 10, 16); err == nil {
 		addr = ":" + addr
@@ -224,8 +224,8 @@ func (s *Server) named(host string) bool {
 	return false
 }
 
-// sameOrigin tells whether the page itself asks. Browsers say so (Fetch Metadata); what is no browser does not, and has
-// no cookie to be misused.
+// sameOrigin tells whether the page itself asks. Browsers say so (Fetch Metadata); other programs do not, and have no
+// cookie to be misused.
 func sameOrigin(r *http.Request) bool {
 	site := r.Header.Get("Sec-Fetch-Site")
 	return site == "" || site == "same-origin"
@@ -306,7 +306,7 @@ func (s *Server) state(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer := state{Format: report.PageFormat, Progress: progress{Phase: starting,
-		Poll: int(pollEvery / time.Millisecond), Workloads: []advance{}, Log: []logEntry{}}}
+		Poll: int(pollEvery / time.Millisecond), Workloads: []workloadProgress{}, Log: []logEntry{}}}
 	if watch := s.watch.Load(); watch != nil {
 		answer = watch.state(has)
 	}
@@ -333,35 +333,35 @@ var doorPolicy = func() string {
 		"require-trusted-types-for 'script'; trusted-types 'none'"
 }()
 
-// bounded closes connections beyond a number that no page needs.
-type bounded struct {
+// limitedListener closes connections beyond a number that no page needs.
+type limitedListener struct {
 	net.Listener
 	open atomic.Int32
 }
 
 // Accept implements net.Listener.
-func (b *bounded) Accept() (net.Conn, error) {
+func (b *limitedListener) Accept() (net.Conn, error) {
 	for {
 		c, err := b.Listener.Accept()
 		if err != nil {
 			return nil, err
 		}
 		if b.open.Add(1) <= maxConnections {
-			return &counted{Conn: c, open: &b.open}, nil
+			return &countedConn{Conn: c, open: &b.open}, nil
 		}
 		b.open.Add(-1)
 		c.Close()
 	}
 }
 
-type counted struct {
+type countedConn struct {
 	net.Conn
 	open *atomic.Int32
 	once sync.Once
 }
 
 // Close implements net.Conn.
-func (c *counted) Close() error {
+func (c *countedConn) Close() error {
 	c.once.Do(func() { c.open.Add(-1) })
 	return c.Conn.Close()
 }

@@ -19,14 +19,14 @@ import (
 // How often a report is made, and for whom.
 const (
 	leastPause = 10 * time.Second // from one report to the next
-	share      = 100              // and this many times what the last one took
+	share      = 100              // and this many times the time of the last one
 	lookedAway = 15 * time.Second // nobody watches when nothing was asked for so long
 	maxLog     = 200              // lines of the log; the oldest go
 	maxText    = 400              // bytes of a line of the log
 )
 
-// Watch follows one run. Its methods are called from the measuring goroutine; requests are answered meanwhile from what
-// it published last.
+// Watch follows one run. Its methods are called from the measuring goroutine; requests are answered meanwhile from the
+// last published report.
 type Watch struct {
 	config schedule.Config
 	bundle string
@@ -46,18 +46,18 @@ type Watch struct {
 	progress progress
 	left     time.Duration
 	leftAt   time.Time
-	report   published
+	report   encodedReport
 }
 
-// progress is what the page shows above the report.
+// progress is the part of the page above the report.
 type progress struct {
-	Phase     phase      `json:"phase"`
-	Now       string     `json:"now"`       // what runs, in words
-	Elapsed   float64    `json:"elapsed_s"` // since the run began
-	Left      float64    `json:"left_s"`    // forecast; 0 unknown
-	Poll      int        `json:"poll_ms"`   // when to ask again
-	Workloads []advance  `json:"workloads"` // in the plan's order
-	Log       []logEntry `json:"log"`       // the oldest first
+	Phase     phase              `json:"phase"`
+	Now       string             `json:"now"`       // the current step, in words
+	Elapsed   float64            `json:"elapsed_s"` // since the run began
+	Left      float64            `json:"left_s"`    // forecast; 0 unknown
+	Poll      int                `json:"poll_ms"`   // when to ask again
+	Workloads []workloadProgress `json:"workloads"` // in the plan's order
+	Log       []logEntry         `json:"log"`       // the oldest first
 }
 
 type phase string
@@ -71,8 +71,8 @@ const (
 	stopped     phase = "stopped" // before its end
 )
 
-// advance is how far a workload is.
-type advance struct {
+// workloadProgress is the number of complete blocks of a workload, and whether it gets more.
+type workloadProgress struct {
 	Label   string `json:"label"`
 	Blocks  int    `json:"blocks"`  // complete, in this session
 	Settled bool   `json:"settled"` // it gets no more
@@ -83,8 +83,8 @@ type logEntry struct {
 	Text string  `json:"text"`
 }
 
-// published is a report, encoded. Its parts are never changed, only replaced.
-type published struct {
+// encodedReport is a report, encoded. Its parts are never changed, only replaced.
+type encodedReport struct {
 	version int
 	data    json.RawMessage
 	targets []string
@@ -98,16 +98,16 @@ type series struct {
 	encoded  json.RawMessage
 }
 
-// newWatch prepares to follow the run that c describes, from what it goes on from. Nothing is published yet.
+// newWatch prepares to follow the run that c describes, with the trials before it. Nothing is published yet.
 func newWatch(c *schedule.Config, bundle string) *Watch {
 	w := &Watch{config: *c, bundle: bundle, began: time.Now(), now: time.Now, changed: map[string]bool{}}
 	w.trials = append(w.trials, c.Prior...)
 	w.envs = append(w.envs, c.PriorTargets...)
 	w.progress = progress{Phase: starting, Poll: int(pollEvery / time.Millisecond), Log: []logEntry{},
-		Workloads: []advance{}}
+		Workloads: []workloadProgress{}}
 	for i := range c.Plan.Workloads {
 		label := c.Plan.Workloads[i].Label
-		w.progress.Workloads = append(w.progress.Workloads, advance{Label: label})
+		w.progress.Workloads = append(w.progress.Workloads, workloadProgress{Label: label})
 		w.changed[label] = true
 	}
 	return w
@@ -122,7 +122,7 @@ func (w *Watch) Environments(envs []record.Environment) error {
 	return w.config.Sink.Environments(envs)
 }
 
-// Append implements schedule.Sink. The disk comes first: what could not be kept is not shown.
+// Append implements schedule.Sink. The disk comes first: a trial that could not be kept is not shown.
 func (w *Watch) Append(t *record.Trial) error {
 	if err := w.config.Sink.Append(t); err != nil {
 		return err
@@ -132,7 +132,7 @@ func (w *Watch) Append(t *record.Trial) error {
 	return nil
 }
 
-// event takes what the run does into the progress, and between blocks brings the report up to date.
+// event updates the progress, and between blocks brings the report up to date.
 func (w *Watch) event(e schedule.Event) {
 	w.note(e)
 	switch e.Kind {
@@ -225,7 +225,7 @@ func (w *Watch) bringUp(r *verdict.Result) {
 	}
 	began := w.now()
 	w.publish(r)
-	// What was allocated here must not be collected during a trial.
+	// Memory that was allocated here must not be collected during a trial.
 	runtime.GC()
 	took := w.now().Sub(began)
 	w.notUntil = w.now().Add(max(leastPause, share*took))
@@ -247,7 +247,7 @@ func (w *Watch) publish(r *verdict.Result) {
 	m.Trials, m.Plan, m.Bundle = w.trials, w.config.Plan, w.bundle
 	live, err := report.Live(m, func(workload string) bool { return w.changed[workload] })
 	if err != nil {
-		// The page keeps what it has; the run and its report on the terminal are not touched by it.
+		// The page keeps its figures; the run and its report on the terminal are not touched by it.
 		w.mu.Lock()
 		w.log("this report could not be updated: %v", err)
 		w.mu.Unlock()
@@ -255,7 +255,7 @@ func (w *Watch) publish(r *verdict.Result) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	next := published{version: w.report.version + 1, data: live.Data, targets: live.Targets}
+	next := encodedReport{version: w.report.version + 1, data: live.Data, targets: live.Targets}
 	for i := range w.config.Plan.Workloads {
 		label := w.config.Plan.Workloads[i].Label
 		if s, ok := live.Series[label]; ok {
@@ -273,8 +273,8 @@ func (w *Watch) publish(r *verdict.Result) {
 	clear(w.changed)
 }
 
-// finish publishes the result of a run that is over; r is nil when there is none. why is what stopped it, nil at its
-// end.
+// finish publishes the result of a run that is over; r is nil when there is none. why is the reason that stopped it,
+// nil at its end.
 func (w *Watch) finish(r *verdict.Result, why error) {
 	if r != nil {
 		w.publish(r)
@@ -290,7 +290,8 @@ func (w *Watch) finish(r *verdict.Result, why error) {
 	p.Elapsed = w.now().Sub(w.began).Seconds()
 }
 
-// state is the answer to a poll: how far the run is, and what of the report came after the version that the page has.
+// state is the answer to a poll: the progress of the run, and the parts of the report that are newer than the page's
+// version.
 type state struct {
 	Format   int             `json:"format"`
 	Progress progress        `json:"progress"`
@@ -311,7 +312,7 @@ func (w *Watch) state(has int) state {
 	w.seen = w.now()
 	s := state{Format: report.PageFormat, Progress: w.progress, Report: w.report.version}
 	s.Progress.Log = append([]logEntry{}, w.progress.Log...)
-	s.Progress.Workloads = append([]advance{}, w.progress.Workloads...)
+	s.Progress.Workloads = append([]workloadProgress{}, w.progress.Workloads...)
 	if p := w.progress.Phase; p == ended || p == stopped {
 		w.shown = true
 	} else {

@@ -18,7 +18,7 @@ import (
 //go:embed page.html
 var pageText string
 
-// page is the template of the pages. It escapes what it is given, and the page's policy lets nothing run or load.
+// page is the template of the pages. It escapes its data, and the page's policy lets nothing run or load.
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"line": proc.Line, "whole": whole,
 	"base": func(path string) string { return proc.Line(filepath.Base(path)) },
@@ -110,7 +110,7 @@ func first[T any](all []T, top int) []T {
 	return all
 }
 
-// timeText says when a log is of.
+// timeText is the time span of a log.
 func timeText(first, last string, seconds, precision float64) string {
 	if first == "" {
 		return "The log tells no times."
@@ -119,10 +119,10 @@ func timeText(first, last string, seconds, precision float64) string {
 		unit.Format(precision, "s"))
 }
 
-// pageData is what the template is given.
+// pageData is the data of the template.
 type pageData struct {
 	Logs, Head, Notes []string
-	Item, Items       string // what the log has
+	Item, Items       string // the unit of the log's content: statement or request
 	Account           []accountRow
 	Reasons           []ledger.Reason
 	Charts            []chart

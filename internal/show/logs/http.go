@@ -12,7 +12,7 @@ import (
 	"tare/internal/unit"
 )
 
-// HTTP writes what is in the log of a web server for people, width columns wide, with the first top fingerprints, or
+// HTTP writes a summary of the log of a web server for people, width columns wide, with the first top fingerprints, or
 // all for 0.
 func HTTP(w io.Writer, s *httplog.Summary, width, top int) error {
 	t := &text{w: w, width: width}
@@ -53,7 +53,7 @@ func HTTP(w io.Writer, s *httplog.Summary, width, top int) error {
 	return t.err
 }
 
-// httpReasons are why not all of a log is replayed.
+// httpReasons are the reasons for which a part of a log is not replayed.
 func httpReasons(s *httplog.Summary) (all []ledger.Reason) {
 	for _, r := range s.Account.Reasons {
 		all = append(all, ledger.Reason{Part: r.Part, Reason: r.Reason, Records: r.Requests, Bytes: r.Bytes})

@@ -1,4 +1,4 @@
-// Package logs shows what is in the log of a database server or a web server.
+// Package logs writes summaries of the logs of database servers and web servers.
 package logs
 
 import (
@@ -105,7 +105,7 @@ func (t *text) head(s *log.Summary) {
 	}
 }
 
-// sqlReasons are why not all of a log is replayed.
+// sqlReasons are the reasons for which a part of a log is not replayed.
 func sqlReasons(s *log.Summary) (all []ledger.Reason) {
 	for _, r := range s.Account.Reasons {
 		all = append(all, ledger.Reason{Part: r.Part, Reason: r.Reason, Records: r.Statements, Bytes: r.Bytes})
@@ -120,7 +120,7 @@ func (t *text) account(s *log.Summary) {
 	}
 }
 
-// accounts writes what became of records, which have a name, and of bytes.
+// accounts writes the account of records, which have a name, and of bytes.
 func (t *text) accounts(name string, records, bytes ledger.Parts, reasons []ledger.Reason) {
 	t.line("")
 	row := func(name string, p ledger.Parts) []string {
@@ -208,7 +208,7 @@ type timeline struct {
 	peak       float64  // the highest value, above 0
 }
 
-// figure is what a part of a log's time has.
+// figure is a row of the timeline: one value of each bucket of a log's time.
 type figure[B any] struct {
 	name, most string
 	value      func(b *B) float64
@@ -275,7 +275,7 @@ func (t *text) timeline(figures []timeline) {
 	t.table(3, rows)
 }
 
-// columns is how many parts of a timeline share a column.
+// columns is the number of buckets of a timeline that share a column.
 func columns(n, width int) int { return (n + width - 1) / width }
 
 // squeeze makes a line no wider than some columns: the highest bar of each group stays.

@@ -1,5 +1,5 @@
-// Package look is what the pages that are written as text have in common: colours and type, and an axis on which ratios
-// are drawn. It is opinionated about colour: each has a sign or a figure beside it, and a dark form.
+// Package look has the shared parts of the pages that are written as text: colours and type, and an axis on which
+// ratios are drawn. It is opinionated about colour: each has a sign or a figure beside it, and a dark form.
 package look
 
 import (
@@ -19,7 +19,7 @@ type Axis struct {
 	from, to  float64 // of the drawing
 }
 
-// Bounds of what is drawn: a ratio beyond stands at the end.
+// Bounds of a drawn ratio: one beyond stands at the end.
 const leastRatio, mostRatio = 1e-6, 1e6
 
 func clamp(v float64) float64 { return math.Log(min(max(v, leastRatio), mostRatio)) }
