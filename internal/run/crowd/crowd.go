@@ -1,8 +1,9 @@
-// Package crowd makes one trial of what several hosts did together: a load that one of them alone could not offer.
+// Package crowd merges the trials of several hosts that offered one load together into one trial: one host alone could
+// not offer that load.
 //
-// It is opinionated about what may be added up. Histograms are merged bucket by bucket, so that a percentile is that of
-// all requests and no mean of percentiles. A rate is all the work over the whole time, from the first one's beginning
-// to the last one's end. Where the hosts did not work at the same time, there is no figure.
+// It is opinionated about sums. Histograms are merged bucket by bucket, so that a percentile is that of all requests
+// and no mean of percentiles. A rate is all the work over the whole time, from the first one's beginning to the last
+// one's end. Where the hosts did not work at the same time, there is no figure.
 package crowd
 
 import (
@@ -22,11 +23,11 @@ import (
 const (
 	// LeastCovered is the share of the time in which all hosts must have been at work.
 	LeastCovered = 0.8
-	// mostLate is how much later than the first one the last one may begin, as a share of the time, and leastLate what
-	// is always allowed.
+	// mostLate bounds the delay of the last beginning after the first, as a share of the time, and leastLate is the
+	// delay that is always allowed.
 	mostLate  = 0.05
 	leastLate = 5 * time.Millisecond
-	// clockOff is how far a host's clock may run too fast or too slow, beside what the comparison cannot tell.
+	// clockOff bounds the error of the rate of a host's clock, as a share, beside the error of the comparison.
 	clockOff = 0.02
 	// bound is the share of its CPU time from which a host is its own limit.
 	bound = 0.95
@@ -37,11 +38,12 @@ const (
 	Apart      = "load-apart"      // the hosts did not work at the same time
 	ClockWrong = "load-clock"      // the clock of a host is wrong
 	Unequal    = "load-unequal"    // they did not do the same work
-	Unmerged   = "load-unmergable" // what a host has sent cannot be added up
+	Unmerged   = "load-unmergable" // a host's figures cannot be added up
 )
 
-// Part is what one host did. Where the hosts divided the sessions in some work, Units is all of that, and Merge counts
-// Work in the statements or requests of the host's own sessions; else Units is 0, and Work the host's share of units.
+// Part is the share of one host. Where the hosts divided the sessions in some work, Units is all of that, and Merge
+// counts Work in the statements or requests of the host's own sessions; else Units is 0, and Work the host's share of
+// units.
 type Part struct {
 	Name  string
 	Work  int64
@@ -51,7 +53,7 @@ type Part struct {
 
 const clientShare = "client_cpu_share"
 
-// span is when a host was at work, by the controller's monotonic clock, ns, and how far off that can be.
+// span is the time in which a host was at work, by the controller's monotonic clock, and the error of both ends, ns.
 type span struct{ begin, end, within int64 }
 
 func (p *Part) span() span {
@@ -61,9 +63,9 @@ func (p *Part) span() span {
 	return span{end - p.Result.ElapsedNS, end, within}
 }
 
-// Merge makes one outcome of those of all hosts. server is what a trial on the server's side reported, nil where there
-// was none. The error, a *record.Failure, says why they do not count; strict is false where the hosts need not have
-// worked at the same time, as in a calibration.
+// Merge makes one outcome of those of all hosts. server is the outcome of the trial on the server's side, nil where
+// there was none. The error, a *record.Failure, says why they do not count; strict is false where the hosts need not
+// have worked at the same time, as in a calibration.
 func Merge(parts []Part, server *deploy.Outcome, strict bool) (deploy.Outcome, error) {
 	o := deploy.Outcome{Load: &record.Load{}}
 	first, last := int64(math.MaxInt64), int64(math.MinInt64)
@@ -144,7 +146,7 @@ func together(parts []Part, l *record.Load, spans []span, all, within int64) err
 			"allowed (5 %% of the trial): the machine it runs on was busy, or is slow; use longer trials",
 			parts[i].Name, len(parts), short(l.LateNS), short(late))
 	}
-	// At the log's pace, a host whose sessions are over has done what was due.
+	// At the log's pace, a host whose sessions are over has done all that was due.
 	if l.Covered < LeastCovered && !paced(parts) {
 		return failed(Apart, "the %d hosts that offered the load were at work together for %.0f %% of the time, and "+
 			"%.0f %% are needed: %s; %s", len(parts), 100*l.Covered, 100*LeastCovered, paces(parts), remedy(parts))
@@ -160,7 +162,7 @@ func short(ns int64) time.Duration {
 	return d.Round(time.Millisecond)
 }
 
-// paces says how long each host took.
+// paces lists the time of each host.
 func paces(parts []Part) string {
 	var words []string
 	for i := range parts {
@@ -196,7 +198,7 @@ func remedy(parts []Part) string {
 	return "give the faster ones more of the work: from=" + strings.Join(words, "+")
 }
 
-// figures adds up what the hosts measured.
+// figures merges the figures of the hosts.
 func figures(o *deploy.Outcome, parts []Part, server *deploy.Outcome) error {
 	f := &o.Result.Figures
 	f.Metrics, f.State = map[string]float64{}, map[string]string{}
@@ -238,7 +240,7 @@ func figures(o *deploy.Outcome, parts []Part, server *deploy.Outcome) error {
 			f.Warnings = append(f.Warnings, w)
 		}
 		for name, v := range p.Result.State {
-			// What is the same everywhere is said once.
+			// States that all hosts share are told once.
 			if i == 0 {
 				f.State[name] = v
 			} else if f.State[name] != v {

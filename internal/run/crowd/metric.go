@@ -19,7 +19,7 @@ type sums struct {
 var quantiles = map[string]float64{"p50_us": 0.5, "p90_us": 0.9, "p99_us": 0.99, "p999_us": 0.999, "p9999_us": 0.9999,
 	"max_us": 1, "p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1}
 
-// rates are the metrics that count what is done in a second.
+// rates are the metrics that count units for each second.
 var rates = map[string]bool{"requests_per_second": true, "statements_per_second": true, "mib_per_second": true,
 	"throughput": true, "datagrams_per_second": true, "round_trips_per_second": true, "connections_per_second": true}
 
@@ -54,7 +54,7 @@ func (s *sums) metric(name string) (float64, bool) {
 	return s.mean(name)
 }
 
-// rate is what all have done over the whole time.
+// rate is the rate of all hosts over the whole time.
 func (s *sums) rate(name string) (v float64) {
 	for i := range s.parts {
 		r := &s.parts[i].Result
@@ -63,8 +63,8 @@ func (s *sums) rate(name string) (v float64) {
 	return v
 }
 
-// far is the cost of a unit of work at the other end, which each host has asked for what it used meanwhile: for all of
-// them, and not for the host alone.
+// far is the cost of a unit of work at the other end. Each host has asked for the other end's use in its own time: that
+// is the use for all of them, and not for the host alone.
 func (s *sums) far(name string) (float64, bool) {
 	used, work := math.Inf(-1), 0.0
 	for i := range s.parts {

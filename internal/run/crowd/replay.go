@@ -28,7 +28,7 @@ func late(p *Part) bool {
 		slices.ContainsFunc(p.Result.Warnings, func(w record.Warning) bool { return w.Code == "replay-behind" })
 }
 
-// items is the state of a replay with the number of what was replayed.
+// items is the name of the state of a replay that has the number of replayed statements or requests.
 func items(p *Part) string {
 	if _, ok := p.Result.State["requests"]; ok {
 		return "requests"
@@ -36,7 +36,7 @@ func items(p *Part) string {
 	return "statements"
 }
 
-// count finds what each host did of sessions that were divided, and holds that each statement was sent once in all.
+// count sums the statements that each host sent of divided sessions, and checks that each was sent once in all.
 func count(parts []Part) error {
 	name, sum := items(&parts[0]), int64(0)
 	for i := range parts {
@@ -61,8 +61,8 @@ func count(parts []Part) error {
 	return nil
 }
 
-// replayed adds up what hosts did that divided the sessions of a log among them: for each fingerprint its figures and
-// the evidence of equal work, and what the trial's state says. histograms are those of the fingerprints, by their IDs.
+// replayed adds up the figures of hosts that divided the sessions of a log among them: for each fingerprint its figures
+// and the evidence of equal work, and the trial's state. histograms are those of the fingerprints, by their IDs.
 func replayed(f *record.Figures, parts []Part, histograms map[string]*histogram.Histogram) error {
 	if err := addGroups(f, parts, histograms); err != nil {
 		return err
@@ -142,7 +142,7 @@ func parseCheck(text string) (e evidence, err error) {
 	return e, err
 }
 
-// addSketches merges what each execution returned. No two hosts have the same one.
+// addSketches merges the sketches of the executions' results. No two hosts have the same execution.
 func addSketches(f *record.Figures, parts []Part) error {
 	all, some := &setdiff.Sketch{}, false
 	for i := range parts {
@@ -170,7 +170,7 @@ var (
 )
 
 // addState makes the states of all hosts together of those that differ. A server's counters are those of the host that
-// ended last: each has read them before any of them began, and what it saw has the work of all.
+// ended last: each has read them before any of them began, so its difference has the work of all.
 func addState(f *record.Figures, parts []Part) {
 	last, latest := &parts[0], &parts[0]
 	for i := range parts {
@@ -204,7 +204,7 @@ func addState(f *record.Figures, parts []Part) {
 	f.State["errors"] = errorsOf(parts)
 }
 
-// ended is when a host had ended, by the controller's monotonic clock, ns.
+// ended is the time at which a host had ended, by the controller's monotonic clock, ns.
 func ended(p *Part) int64 { return p.span().end }
 
 // total adds up a state of all hosts; false where one of them has no such number.

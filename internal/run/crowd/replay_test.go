@@ -15,25 +15,25 @@ import (
 	"tare/internal/sys/setdiff"
 )
 
-// tallied is what a host counted of one fingerprint.
-type tallied struct {
+// hostCounts is what a host counted of one fingerprint.
+type hostCounts struct {
 	count, errors, rows int64
 	sum                 uint64
 	h                   histogram.Histogram
 }
 
 // replays are hosts that divided the statements of a log, and what one host would have counted of all of them.
-func replays(g *rand.Rand, hosts int) (parts []Part, whole [3]tallied, all histogram.Histogram,
+func replays(g *rand.Rand, hosts int) (parts []Part, whole [3]hostCounts, all histogram.Histogram,
 	sketch *setdiff.Sketch) {
 	sketch = &setdiff.Sketch{}
 	n := hosts * (50 + g.IntN(300))
-	each := make([][3]tallied, hosts)
+	each := make([][3]hostCounts, hosts)
 	latencies, sketches := make([]histogram.Histogram, hosts), make([]setdiff.Sketch, hosts)
 	for number := range n {
 		i, k := number%hosts, g.IntN(3)
 		ns := int64(math.Exp(g.NormFloat64() + 10 + float64(i)))
 		e := setdiff.Element{Number: uint64(number), Kind: uint32(k), Rows: uint32(g.IntN(9)), Sum: g.Uint64()}
-		for _, t := range []*tallied{&each[i][k], &whole[k]} {
+		for _, t := range []*hostCounts{&each[i][k], &whole[k]} {
 			t.count++
 			t.errors += int64(number % 7 / 6)
 			t.rows += int64(e.Rows)
