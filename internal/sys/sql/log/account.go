@@ -2,13 +2,13 @@ package log
 
 import "tare/internal/sys/ledger"
 
-// Parts says what became of something.
+// Parts are the amounts of each Part.
 type Parts = ledger.Parts
 
-// Part is what can become of a byte or a statement.
+// Part is the fate of a byte or a statement.
 type Part = ledger.Part
 
-// What can become of a byte or a statement.
+// The fates of a byte or a statement.
 const (
 	Replayed  = ledger.Replayed
 	Skipped   = ledger.Skipped
@@ -24,7 +24,7 @@ type Reason struct {
 	Bytes      int64  `json:"bytes"`
 }
 
-// Account says what became of every byte of a log and of every statement in it. After the last event Bytes.Total is the
+// Account has the fate of every byte of a log and of every statement in it. After the last event Bytes.Total is the
 // size of the log, uncompressed.
 type Account struct {
 	Bytes      Parts    `json:"bytes"`
@@ -34,8 +34,8 @@ type Account struct {
 	Resyncs int64 `json:"resyncs"`
 }
 
-// books are an account that is being kept.
-type books struct {
+// accountant are an account that is being kept.
+type accountant struct {
 	ledger.Ledger
 	resyncs int64
 }
@@ -50,7 +50,7 @@ func (r *Reader) Account() Account {
 	return a
 }
 
-// Settle says what became of the event that Next handed out last. Only the first word counts.
+// Settle accounts for the event that Next handed out last. Only the first call counts.
 func (r *Reader) Settle(part Part, reason string) {
 	if r.event == nil || r.settled {
 		return
@@ -95,7 +95,7 @@ const (
 	whyDelimiter = "routines between DELIMITER lines"
 )
 
-// settle is for what nobody has accounted for.
+// settle accounts for an event that the caller has not settled.
 func (r *Reader) settle() {
 	if r.event != nil {
 		if r.event.Ambiguous != "" {
@@ -124,7 +124,7 @@ func (r *Reader) lose(n int, statements int64, reason string) {
 	r.account.Add(Lost, reason, statements, r.in.take(n))
 }
 
-// finish accounts for what is left when the log has ended or cannot be read further.
+// finish accounts for the rest when the log has ended or cannot be read further.
 func (r *Reader) finish() {
 	if n := len(r.in.bytes()); n > 0 {
 		r.lose(n, 0, whyCut)

@@ -10,14 +10,14 @@ const (
 	hour   = 3600 * second
 )
 
-// clock turns what logs write into times. What stands in a line it reads without being moved by it, so that a line may
-// be looked at twice; at moves it. It remembers the last day, because a log has few.
+// clock turns a log's time texts into times. Reading the time of a line does not move it, so that a line may be looked
+// at twice; at moves it. It remembers the last day, because a log has few.
 type clock struct {
 	zone *time.Location
 	day  [10]byte
 	base int64 // midnight of that day
 	last int64 // the last local time, with shift
-	// shift is what was added to local times since clocks were set back, and the log does not say so.
+	// shift is the correction of local times since clocks were set back, where the log does not tell, in microseconds.
 	shift   int64
 	setBack int  // how often
 	again   bool // the hour that comes twice has come again
@@ -180,7 +180,8 @@ var zones = map[string]int{"CET": 60, "CEST": 120, "EET": 120, "EEST": 180, "WET
 	"PKT": 300, "WIB": 420, "WITA": 480, "WIT": 540, "AWST": 480, "ACST": 570, "ACDT": 630, "AEST": 600, "AEDT": 660,
 	"NZST": 720, "NZDT": 780, "SAST": 120, "WAT": 60, "CAT": 120, "EAT": 180}
 
-// inZone is what a clock on a wall of the zone means. It returns false for a name that the zone does not have then.
+// inZone returns the time at which a clock on a wall of the zone shows wall. It returns false for a name that the zone
+// does not have then.
 func (c *clock) inZone(wall int64, name string) (us int64, ok bool) {
 	const day = 24 * hour
 	first, one := c.offset(wall-day, wall)
@@ -214,8 +215,8 @@ func (c *clock) inZone(wall int64, name string) (us int64, ok bool) {
 	return second, true
 }
 
-// offset is when a clock on the wall shows a time, by the distance from UTC that the zone has around another time, and
-// the name of the zone then; none if the zone has another distance then.
+// offset returns the time at which a clock on the wall shows wall, by the distance from UTC that the zone has around
+// another time, and the name of the zone then; none if the zone has another distance then.
 func (c *clock) offset(around, wall int64) (us int64, name string) {
 	_, distance := time.UnixMicro(around).In(c.zone).Zone()
 	us = wall - int64(distance)*second
@@ -267,7 +268,7 @@ var zoneNames = func() map[string]string {
 	return m
 }()
 
-// zoneOf reads what follows a time. Names other than those of UTC are not known here: times are then local.
+// zoneOf reads the zone behind a time. Names other than those of UTC are not known here: times are then local.
 func zoneOf(b []byte) (offset int64, length int, known bool) {
 	if len(b) > 0 && b[0] == 'Z' {
 		return 0, 1, true
@@ -283,7 +284,7 @@ func zoneOf(b []byte) (offset int64, length int, known bool) {
 		}
 		length, m := n+3, 0
 		if len(b) >= n+6 && b[n+3] == ':' {
-			// Behind a blank it is the name of a zone, and what follows it may be another part of a prefix.
+			// Behind a blank it is the name of a zone, and the text after it may be another part of a prefix.
 			after := byte(' ')
 			if len(b) > n+6 {
 				after = b[n+6]

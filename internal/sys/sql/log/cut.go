@@ -8,7 +8,8 @@ import (
 )
 
 // cutter finds where a record ends: at the next line that looks like the beginning of one, and stands outside of all
-// literals and comments of the record. Where a literal never ends, what it seems to swallow is found again.
+// literals and comments of the record. Where a literal never ends, the records that it seems to swallow are found
+// again.
 type cutter struct {
 	state   lex.State // of the record
 	guess   lex.State // of a record that begins within it, if its literal never ends
@@ -39,13 +40,12 @@ func unbroken(text []byte) []byte {
 	return bytes.TrimSuffix(bytes.TrimSuffix(text, []byte{'\n'}), []byte{'\r'})
 }
 
-// shape is what the cutter has to know of a format.
+// shape is the part of a format that the cutter needs.
 type shape interface {
 	// begins tells whether a record begins with these bytes, of which there are maxHead or all that the log has. It
 	// returns how many of them are the head, to which no quotes belong.
 	begins(b []byte) (head int, ok bool)
-	// closes tells whether what was quoted over the byte at can end where it does, in a text that is followed by a
-	// record.
+	// closes tells whether the literal over the byte at can end where it does, in a text that is followed by a record.
 	closes(text []byte, at int) bool
 	// plausible tells whether a text can be that of a record.
 	plausible(text []byte) bool
@@ -57,22 +57,21 @@ type quoting interface {
 	Inside() bool
 }
 
-// ending is how a record ends.
-type ending uint8
+// recordEnd is the kind of a record's end.
+type recordEnd uint8
 
 const (
-	endsWell   ending = iota
-	endsHidden        // a line in it looks like the beginning of a record, and could be one
-	endsOpen          // what it quotes never ends; the next record was found by its looks
-	endsCut           // the log ends with it, and lacks the end of a literal
-	endsLine          // the log ends with it, and lacks the end of a line
-	endsZeros         // bytes of zero follow, and a record behind them
-	endsLost          // too long: it was taken, and is accounted for
+	endsWell   recordEnd = iota
+	endsHidden           // a line in it looks like the beginning of a record, and could be one
+	endsOpen             // its literal never ends; the next record was found by its looks
+	endsCut              // the log ends with it, and lacks the end of a literal
+	endsLine             // the log ends with it, and lacks the end of a line
+	endsZeros            // bytes of zero follow, and a record behind them
+	endsLost             // too long: it was taken, and is accounted for
 )
 
 const (
-	// What looks like records within a literal is believed to be such when the literal does not end within so many
-	// bytes.
+	// Texts like records within a literal are taken for records when the literal does not end within so many bytes.
 	guessBytes = 4 << 20
 	// In a statement that is too long, of which nothing is kept, it is believed after so many records.
 	guessRecords = 16
@@ -90,12 +89,12 @@ func banner(line []byte) bool {
 }
 
 // cut returns where the record ends that begins the window and whose text begins at head. The two must have been reset.
-func (r *Reader) cut(f shape, head int, state, guess quoting) (end int, how ending) {
+func (r *Reader) cut(f shape, head int, state, guess quoting) (end int, how recordEnd) {
 	r.cutter.begun = false
 	scanned := head // state has come here
 	line, pos := 0, head
-	suspect := 0        // where the next record begins, if what state is inside of never ends
-	seen, count := 0, 0 // what guess has come to, and how many such records
+	suspect := 0        // the beginning of the next record, if the literal that state is inside of never ends
+	seen, count := 0, 0 // the reach of guess, and the number of such records
 	inner := 0          // where the text of the first of them begins
 	var h int
 	for {
@@ -185,7 +184,7 @@ func zeroRun(b []byte, from, to int) (at, after int) {
 	return from + n, zerosEnd(b, from+n)
 }
 
-// zerosEnd is where the bytes of zero end that begin at an offset.
+// zerosEnd returns the end of the run of zero bytes that begins at an offset.
 func zerosEnd(b []byte, at int) int {
 	for at < len(b) && b[at] == 0 {
 		at++
@@ -209,7 +208,7 @@ func (r *Reader) zeros() bool {
 }
 
 // cutAtEnd is cut where the log has ended.
-func (r *Reader) cutAtEnd(scanned, suspect int, state quoting) (int, ending) {
+func (r *Reader) cutAtEnd(scanned, suspect int, state quoting) (int, recordEnd) {
 	b := r.in.bytes()
 	if scanned < len(b) {
 		state.Advance(b[scanned:])
@@ -227,7 +226,7 @@ func (r *Reader) cutAtEnd(scanned, suspect int, state quoting) (int, ending) {
 }
 
 // overflow takes a record that is too long, up to the next one.
-func (r *Reader) overflow(f shape, scanned int, state quoting) ending {
+func (r *Reader) overflow(f shape, scanned int, state quoting) recordEnd {
 	b := r.in.bytes()
 	if scanned < len(b) {
 		state.Advance(b[scanned:])
@@ -296,7 +295,8 @@ func plausible(text []byte, o lex.Options) bool {
 	}
 }
 
-// alone tells whether what ends at an offset, which is where the lexer is, touches neither a name nor a literal.
+// alone tells whether the token that ends at an offset, which is where the lexer is, touches neither a name nor a
+// literal.
 func alone(l *lex.Lexer, text []byte, end int) bool {
 	ahead := *l
 	t, ok := ahead.Next()
@@ -338,8 +338,8 @@ func joins(word []byte) bool {
 	return joining[string(lower[:len(word)])]
 }
 
-// end tells a format what to do with a record that ends like this: why it is ambiguous, or why it is lost.
-func (how ending) reasons() (ambiguous, lost string) {
+// reasons returns why a record that ends like this is ambiguous, or why it is lost.
+func (how recordEnd) reasons() (ambiguous, lost string) {
 	switch how {
 	case endsHidden:
 		return whyHidden, ""

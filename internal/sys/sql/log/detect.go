@@ -50,7 +50,7 @@ func (r *Reader) detect() error {
 			"objects of "+
 			"CloudWatch, Cloud SQL and container engines", ledger.Unrecognised(sample))
 	}
-	defer func(c clock) { r.clock = c }(r.clock) // what is tried leaves no trace
+	defer func(c clock) { r.clock = c }(r.clock) // an attempt leaves no trace
 	sample = wholeLines(sample, r.in.err != nil)
 	if found == "" {
 		found = r.guess(sample)
@@ -117,7 +117,7 @@ func (r *Reader) linePrefix(f Format, sample []byte) (*prefix, error) {
 		"messages are in English (lc_messages)", ledger.Unrecognised(sample))
 }
 
-// syslogTexts are the lines of a syslog without what syslog adds.
+// syslogTexts are the lines of a syslog without syslog's own head.
 func syslogTexts(r *Reader, sample []byte) (texts []byte) {
 	var p pgSyslog
 	for line := range bytes.Lines(sample) {
@@ -128,8 +128,8 @@ func syslogTexts(r *Reader, sample []byte) (texts []byte) {
 	return texts
 }
 
-// unknownObjects tells whether the first lines are objects of JSON, which what finds a format by its words would take
-// for a line's prefix. Those that are known were told before.
+// unknownObjects tells whether the first lines are objects of JSON, which the search for a format by its words would
+// take for a line's prefix. Known ones were told before.
 func unknownObjects(sample []byte) bool {
 	line, _, _ := bytes.Cut(bytes.TrimSpace(sample), []byte("\n"))
 	line = bytes.TrimSpace(line)
@@ -138,7 +138,7 @@ func unknownObjects(sample []byte) bool {
 
 const wrappedJSON Format = "wrapped"
 
-// jsonKind tells what a log of JSON objects is, "" for none.
+// jsonKind returns the format of a log of JSON objects, "" for none.
 func jsonKind(sample []byte) Format {
 	b := bytes.TrimLeft(sample, " \t\r\n[,")
 	if len(b) == 0 || b[0] != '{' {

@@ -244,7 +244,7 @@ func (r *Reader) between(f shape) {
 		bytes.HasPrefix(text, []byte("Time   ")), bytes.HasPrefix(text, []byte("Time\t")):
 		r.skip(len(line), whyHeader)
 	default:
-		// What is left of a record whose head is elsewhere is one statement, however many lines it has.
+		// The rest of a record whose head is elsewhere is one statement, however many lines it has.
 		n := len(line)
 		statements := int64(1)
 		for {
@@ -317,7 +317,7 @@ func (g *generalLog) record(r *Reader, e *Event, h generalHead) bool {
 	return true
 }
 
-// fill fills in what depends on the command. It returns why the record is no event, if it is none.
+// fill sets the fields that depend on the command. It returns why the record is no event, if it is none.
 func (g *generalLog) fill(r *Reader, e *Event, s *session, h generalHead, text []byte) (why string) {
 	connected, executes, prepares := s.connected, s.textExecute, s.textPrepare
 	s.connected = false
@@ -376,7 +376,7 @@ func (r *Reader) number(n int64) []byte {
 	return r.name
 }
 
-// numbered is a text without the [1] that MySQL before 5.1 writes before what is prepared and executed.
+// numbered is a text without the [1] that MySQL before 5.1 writes before statements that are prepared and executed.
 func numbered(text []byte) []byte {
 	if len(text) > 3 && text[0] == '[' {
 		if n := bytes.IndexByte(text[:min(len(text), 24)], ']'); n > 1 && n+1 < len(text) && text[n+1] == ' ' {
@@ -388,7 +388,7 @@ func numbered(text []byte) []byte {
 	return text
 }
 
-// bind finds what an Execute carries out, among what its session prepared.
+// bind finds the statement of an Execute among those that its session prepared.
 func (r *Reader) bind(e *Event, s *session) {
 	o := lex.Options{NoBackslashEscapes: s.noBackslash, AnsiQuotes: s.ansi}
 	for i := len(s.statements) - 1; i >= 0; i-- {
@@ -454,8 +454,7 @@ func connection(e *Event, text []byte) bool {
 	return true
 }
 
-// follow learns from a statement what the next records of its session mean. It returns why it is no event, if it is
-// none.
+// follow updates the session's state by a statement. It returns why that is no event, if it is none.
 func (s *session) follow(text []byte, o lex.Options) string {
 	if len(text) == 0 {
 		return ""
@@ -501,7 +500,7 @@ func equalFold(word []byte, lower string) bool {
 	return true
 }
 
-// set looks for sql_mode, which decides what a backslash and a double quote mean.
+// set looks for sql_mode, which decides the meaning of a backslash and a double quote.
 func (s *session) set(text []byte, o lex.Options) {
 	l := lex.Tokens(text, o)
 	for {

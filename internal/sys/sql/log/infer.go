@@ -8,10 +8,10 @@ import (
 )
 
 // The log_line_prefix of a log is searched for among all that its own lines can have been written with. A line is taken
-// apart into what only one escape writes (times, ids of sessions, addresses), numbers, and names; the names get their
-// meaning by the labels before them (user=), by an @ between two, or by what the log itself says (connection
-// authorized: user=... database=...). A prefix is taken if most heads of the sample have it. Two that
-// equally many have, and that disagree on a user, a database or a session, are an error: never a guess.
+// apart into texts that only one escape writes (times, ids of sessions, addresses), numbers, and names; the names get
+// their meaning by the labels before them (user=), by an @ between two, or by the log's own messages (connection
+// authorized: user=... database=...). A prefix is taken if most heads of the sample have it. Two that equally many
+// have, and that disagree on a user, a database or a session, are an error: never a guess.
 
 // The bounds of the search.
 const (
@@ -22,8 +22,8 @@ const (
 	maxTried  = 400 // prefixes
 )
 
-// fit is a prefix that some heads of a sample have.
-type fit struct {
+// prefixFit is a prefix that some heads of a sample have.
+type prefixFit struct {
 	*prefix
 	heads    int // that have it
 	assigned int // users and databases that it tells
@@ -31,7 +31,7 @@ type fit struct {
 	results  []pgResult
 }
 
-// pgResult is what a prefix makes of a head.
+// pgResult is the result of reading a head with a prefix.
 type pgResult struct {
 	ok         bool
 	user, db   string
@@ -45,7 +45,7 @@ type inference struct {
 	r     *Reader
 	heads []head
 	tried map[string]bool // whether most heads have it
-	best  []fit
+	best  []prefixFit
 }
 
 // inferPrefix finds the log_line_prefix of a sample. It returns nil where no line has one.
@@ -58,7 +58,7 @@ func inferPrefix(r *Reader, sample []byte) (*prefix, error) {
 	for _, apart := range []string{"", "-", "-."} {
 		x.search(apart)
 		// Where the log says who its users are, a view in which they can be seen may be another one.
-		names := func(f fit) bool { return f.assigned > 1 }
+		names := func(f prefixFit) bool { return f.assigned > 1 }
 		if x.fits(len(x.heads)*99/100) && (!told || slices.ContainsFunc(x.best, names)) {
 			break
 		}
@@ -69,7 +69,7 @@ func inferPrefix(r *Reader, sample []byte) (*prefix, error) {
 // fits tells whether so many heads have a prefix that was found.
 func (x *inference) fits(heads int) bool { return len(x.best) > 0 && x.best[0].heads >= heads }
 
-// search takes lines of different forms apart and tries what they can have been written with.
+// search takes lines of different forms apart and tries the prefixes that can have written them.
 func (x *inference) search(apart string) {
 	seen := map[string]bool{}
 	c := x.r.clock
@@ -219,8 +219,8 @@ func (x *inference) names(tokens []token, escapes []byte, numbers, words []int, 
 	return fits
 }
 
-// numbers tries what the numbers without a label can be: the process comes before the line, and [5-1] ends in what
-// pgBadger asks for.
+// numbers tries the meanings of the numbers without a label: the process comes before the line, and [5-1] ends in the
+// one that pgBadger asks for.
 func (x *inference) numbers(tokens []token, escapes []byte, numbers []int) bool {
 	process := slices.Contains(escapes, 'p')
 	plain := func(order []int) bool {
@@ -314,13 +314,13 @@ func stops(text string) (all []int) {
 	return all
 }
 
-// fit counts the heads that have a prefix. It returns false where the log says otherwise.
-func (x *inference) fit(text string) (fit, bool) {
+// prefixFit counts the heads that have a prefix. It returns false where the log says otherwise.
+func (x *inference) fit(text string) (prefixFit, bool) {
 	p, err := parsePrefix(text)
 	if err != nil {
-		return fit{}, false
+		return prefixFit{}, false
 	}
-	f := fit{prefix: p, results: make([]pgResult, len(x.heads))}
+	f := prefixFit{prefix: p, results: make([]pgResult, len(x.heads))}
 	var rec pgRecord
 	for i := range x.heads {
 		h := &x.heads[i]
@@ -328,11 +328,11 @@ func (x *inference) fit(text string) (fit, bool) {
 			continue
 		}
 		if h.bare && (isNamed(rec.user) || isNamed(rec.db)) {
-			return fit{}, false
+			return prefixFit{}, false
 		}
 		if h.tells && (len(rec.user) > 0 && !bytes.Equal(rec.user, h.user) ||
 			len(rec.db) > 0 && !bytes.Equal(rec.db, h.database)) {
-			return fit{}, false
+			return prefixFit{}, false
 		}
 		f.heads++
 		f.results[i] = pgResult{true, string(rec.user), string(rec.db), rec.session, rec.line, rec.hasSession}
@@ -368,7 +368,7 @@ func plainName(name, said []byte) bool {
 
 // one tells whether a session has one user and one database, and lines whose numbers go up. A process may have the
 // number of an older one: some may have more.
-func (x *inference) one(f *fit) bool {
+func (x *inference) one(f *prefixFit) bool {
 	type last struct {
 		user, db string
 		line     uint64
@@ -399,7 +399,7 @@ func (x *inference) one(f *fit) bool {
 }
 
 // keep remembers the prefixes that most heads have.
-func (x *inference) keep(f fit) {
+func (x *inference) keep(f prefixFit) {
 	if len(x.best) > 0 && f.heads < x.best[0].heads {
 		return
 	}
@@ -434,9 +434,9 @@ func (x *inference) choose() (*prefix, error) {
 	return x.optional(best)
 }
 
-// optional puts %q before what only sessions have, if the sample has nothing but sessions: other processes of the
-// server may come later, and their lines may end there.
-func (x *inference) optional(f *fit) (*prefix, error) {
+// optional puts %q before the parts that only sessions have, if the sample has nothing but sessions: other processes of
+// the server may come later, and their lines may end there.
+func (x *inference) optional(f *prefixFit) (*prefix, error) {
 	for i := range f.results {
 		if r := &f.results[i]; r.ok && r.user == "" && r.db == "" {
 			return f.prefix, nil
@@ -451,7 +451,7 @@ func (x *inference) optional(f *fit) (*prefix, error) {
 		case 'q':
 			return f.prefix, nil
 		case 'u', 'd', 'a', 'h', 'r', 'i':
-			// What is in front of it up to the last blank belongs to it.
+			// The text in front of it up to the last blank belongs to it.
 			if at := strings.LastIndexByte(text[:i], ' ') + 1; at > 0 {
 				return parsePrefix(text[:at] + "%q" + text[at:])
 			}
@@ -471,9 +471,9 @@ func asked(message []byte) bool {
 	return false
 }
 
-// better tells which of two prefixes that equally many heads have tells more: users and databases, sessions, then what
-// has fewer parts that are not told apart.
-func (f *fit) better(g *fit) bool {
+// better tells which of two prefixes that equally many heads have tells more: users and databases, sessions, then the
+// one with fewer parts that are not told apart.
+func (f *prefixFit) better(g *prefixFit) bool {
 	if f.assigned != g.assigned {
 		return f.assigned > g.assigned
 	}
@@ -486,8 +486,8 @@ func (f *fit) better(g *fit) bool {
 	return f.sessions < g.sessions
 }
 
-// variety is how many parts of the prefix have a meaning.
-func (f *fit) variety() (n int) {
+// variety is the number of parts of the prefix that have a meaning.
+func (f *prefixFit) variety() (n int) {
 	var seen [256]bool
 	for _, p := range f.parts {
 		switch {
@@ -505,9 +505,9 @@ func (f *fit) variety() (n int) {
 	return n
 }
 
-// differs says in what two prefixes differ for the sample, if they do. Of two that tell sessions apart, the one with
-// fewer is right: the processes of a server answer more than once.
-func (f *fit) differs(g *fit) string {
+// differs names the fields in which two prefixes differ for the sample, if they do. Of two that tell sessions apart,
+// the one with fewer is right: the processes of a server answer more than once.
+func (f *prefixFit) differs(g *prefixFit) string {
 	sessions := map[uint64]uint64{}
 	for i := range f.results {
 		a, b := &f.results[i], &g.results[i]

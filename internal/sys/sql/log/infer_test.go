@@ -24,8 +24,8 @@ var prefixesOfOthers = []string{
 	"%m [%p] app=%a user=%u database=%d host=%h xid=%x vxid=%v line=%l ",
 }
 
-// written is a line as PostgreSQL writes it.
-type written struct {
+// sampleLine is a line as PostgreSQL writes it.
+type sampleLine struct {
 	pid, line  int
 	user, db   string // empty for a process that is no session's
 	app        string
@@ -36,7 +36,7 @@ type written struct {
 }
 
 // with writes the line with a prefix.
-func (w *written) with(prefix string) string {
+func (w *sampleLine) with(prefix string) string {
 	var b strings.Builder
 	session := w.user != ""
 	of := func(s string) string {
@@ -99,12 +99,12 @@ func (w *written) with(prefix string) string {
 func sessionsOf(prefix string, connects bool) string {
 	var b strings.Builder
 	at := time.Date(2026, 9, 27, 6, 57, 0, 400e6, time.UTC)
-	server := written{pid: 1998, zone: "UTC", text: "database system is ready to accept connections",
+	server := sampleLine{pid: 1998, zone: "UTC", text: "database system is ready to accept connections",
 		background: "postmaster"}
 	server.at, server.line = at, 1
 	b.WriteString(server.with(prefix))
 	for i, who := range [][2]string{{"anna", "shop"}, {"ben", "shop"}, {"anna", "stock-2"}} {
-		w := written{pid: 2001 + i*7, user: who[0], db: who[1], app: "[unknown]", zone: "UTC", at: at,
+		w := sampleLine{pid: 2001 + i*7, user: who[0], db: who[1], app: "[unknown]", zone: "UTC", at: at,
 			background: "client backend"}
 		say := func(text string) {
 			w.line++

@@ -117,7 +117,7 @@ func (s *jsonScan) scan(b []byte) int {
 	return 0
 }
 
-// unquote appends what a JSON string means. What is no string is appended as it is; null is nothing.
+// unquote appends the value of a JSON string. Any other text is appended as it is; null is nothing.
 func unquote(dst, value []byte) []byte {
 	if len(value) < 2 || value[0] != '"' {
 		if string(value) == "null" {
@@ -164,7 +164,7 @@ func unquote(dst, value []byte) []byte {
 	return dst
 }
 
-// hex4 reads four hexadecimal digits, -1 for what is none.
+// hex4 reads four hexadecimal digits; it returns -1 if they are none.
 func hex4(b []byte) rune {
 	if len(b) < 4 {
 		return -1

@@ -2,15 +2,15 @@ package log
 
 import "tare/internal/sys/sql/lex"
 
-// kinds remembers what was found out about statements that are the same but for their literals: logs have few kinds of
+// statementCache remembers the analysis of statements that are the same but for their literals: logs have few kinds of
 // statements, many times each.
-type kinds struct {
-	of   map[string]*kind // by lex.Skeleton
+type statementCache struct {
+	of   map[string]*cachedStatement // by lex.Skeleton
 	key  []byte
-	once kind // of a statement that is not remembered
+	once cachedStatement // of a statement that is not remembered
 }
 
-type kind struct {
+type cachedStatement struct {
 	verdict lex.Verdict
 	group   *Group // of a summary; nil until it is known
 }
@@ -22,22 +22,22 @@ const (
 )
 
 // get returns the kind of the statement of an event. It is valid until the next call.
-func (k *kinds) get(e *Event, o lex.Options) *kind {
+func (k *statementCache) get(e *Event, o lex.Options) *cachedStatement {
 	key, whole := e.skeleton, e.skeleton != nil && o == (lex.Options{})
 	if !whole {
 		key, whole = lex.Skeleton(k.key[:0], e.Text, o, maxSkeleton)
 		k.key = key
 	}
 	if !whole {
-		k.once = kind{verdict: lex.Classify(e.Text, o)}
+		k.once = cachedStatement{verdict: lex.Classify(e.Text, o)}
 		return &k.once
 	}
 	found := k.of[string(key)]
 	if found == nil {
 		if k.of == nil || len(k.of) >= maxKinds {
-			k.of = map[string]*kind{}
+			k.of = map[string]*cachedStatement{}
 		}
-		found = &kind{verdict: lex.Classify(e.Text, o)}
+		found = &cachedStatement{verdict: lex.Classify(e.Text, o)}
 		k.of[string(key)] = found
 	}
 	return found

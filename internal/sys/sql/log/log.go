@@ -1,4 +1,4 @@
-// Package log reads the logs of database servers: who asked what, when, in which session.
+// Package log reads the logs of database servers: each statement with its time, user and session.
 //
 // It is opinionated. No byte of a log goes missing in silence: each is a part of a record that is handed out, or is
 // counted with the reason why not. A line that looks like the beginning of a record, but stands within a literal, is
@@ -22,7 +22,7 @@ import (
 	"tare/internal/sys/sql/lex"
 )
 
-// Op is what a session did.
+// Op is an operation of a session.
 type Op uint8
 
 // The operations. Query and Execute are statements; the others change the session or prepare something.
@@ -34,8 +34,8 @@ const (
 	InitDB             // Database is the default from here on
 	Query              // a text is carried out
 	Prepare            // a text is prepared
-	Execute            // what was prepared is carried out; Text has the values in it (MySQL) or $1 (PostgreSQL)
-	CloseStmt          // what was prepared is given up
+	Execute            // a prepared statement is carried out; Text has the values in it (MySQL) or $1 (PostgreSQL)
+	CloseStmt          // a prepared statement is given up
 	ResetStmt          // its cursor is
 	ChangeUser         // another user, and nothing left of the session's state
 	ResetConnection    // nothing left of the session's state
@@ -59,8 +59,8 @@ type Event struct {
 	// again after its end is another session. 0 is none.
 	Session uint64
 	Op      Op
-	// Begun is set in the first event of a session whose beginning is not in the log: its user, its database and what
-	// it prepared are not known.
+	// Begun is set in the first event of a session whose beginning is not in the log: its user, its database and its
+	// prepared statements are not known.
 	Begun bool
 	// Time is when the action began, in microseconds since 1970 UTC, and Precision how coarse it is, in microseconds.
 	// Times of a log without a zone are those of Options.Zone.
@@ -70,9 +70,9 @@ type Event struct {
 	// Text is the statement; Op tells which one.
 	Text []byte
 	// Name is that of a prepared statement: PostgreSQL's own, empty for the unnamed; in a log of MySQL's, which has
-	// none, a number that joins Prepare and Execute, and empty where the log does not tell what was prepared.
+	// none, a number that joins Prepare and Execute, and empty where the log does not have the prepared text.
 	Name []byte
-	// Prepared is what an Execute carries out, as it was prepared, where the log tells.
+	// Prepared is the text of an Execute as it was prepared, where the log tells.
 	Prepared []byte
 	// Params are the values of an Execute: PostgreSQL's as text, nil for NULL; MySQL's as literals, quotes included.
 	Params [][]byte
@@ -86,9 +86,10 @@ type Event struct {
 	TxID, LocalTx uint64
 	// Routine says that a stored routine carried the statement out, which is in the log as a whole, too.
 	Routine bool
-	// Unfit is why a statement is not what was carried out, empty if it is.
+	// Unfit is why the text differs from the statement that was carried out, empty if it does not.
 	Unfit string
-	// Ambiguous is why the record may not be what it seems, empty if it is. Such a statement is not to be replayed.
+	// Ambiguous is why the record may have been misread, empty if that is not so. Such a statement is not to be
+	// replayed.
 	Ambiguous string
 	// Offset is where the record begins in the log, in bytes, and Length how many bytes it has there.
 	Offset, Length int64
@@ -119,7 +120,7 @@ func Formats() []Format {
 	return []Format{General, Slow, Audit, AuditCSV, PgStderr, PgCSV, PgJSON, PgSyslog, Plain, PlainLines}
 }
 
-// Options are what a log does not tell of itself. The zero value finds out what it can.
+// Options are facts that a log does not tell of itself. The zero value finds out as much as it can.
 type Options struct {
 	Format  Format         // empty: found by the first 64 KiB
 	Prefix  string         // PostgreSQL's log_line_prefix; empty: found by the sample
@@ -127,8 +128,8 @@ type Options struct {
 	Zone    *time.Location // of times without one; nil is UTC
 	// MaxStatement is the size in bytes above which a statement is lost; 0 is 64 MiB. It bounds the memory.
 	MaxStatement int
-	// Sample is how many bytes are read to find what is not given: 0 is 64 KiB, and -1 none, where nothing has to be
-	// found. A log that grows may not have more for now.
+	// Sample is the number of bytes that are read to find the options that are not set: 0 is 64 KiB, and -1 none, where
+	// nothing has to be found. A log that grows may not have more for now.
 	Sample int
 	// Aside, if set, is called for each record that is no event but belongs to a session: who copies the records of a
 	// session needs these as well. The numbers are those of Event. It works for General, Slow, PgStderr
@@ -148,29 +149,30 @@ type Reader struct {
 	format  Format
 	wrapped string
 	prefix  string
-	reads   reads
+	reads   formatReader
 	dialect lex.Dialect
-	account books
+	account accountant
 	sess    sessions
 	clock   clock
 	cutter  cutter
 
-	event   *Event // what Next handed out last and nobody has accounted for
+	event   *Event // the event that Next handed out last, if nobody has settled it
 	settled bool
 	params  [][]byte
 	spans   []lex.Span
 	name    []byte
 	notes   []string
 
-	textExecutes int // EXECUTE as a text, less what they carried out
+	textExecutes int // EXECUTE as a text, less the statements that it carried out
 }
 
-// reads is a format: it hands out one event, or an error. What it takes from the window it accounts for.
-type reads interface {
+// formatReader reads a format: it hands out one event, or an error. It accounts for the bytes that it takes from the
+// window.
+type formatReader interface {
 	next(r *Reader, e *Event) error
 }
 
-// Open begins to read a log. It reads a sample to find what is not given, and fails if that cannot be found.
+// Open begins to read a log. It reads a sample to find the options that are not set, and fails if they cannot be found.
 func Open(src io.Reader, o Options) (*Reader, error) {
 	if o.MaxStatement <= 0 {
 		o.MaxStatement = defaultMax
@@ -197,7 +199,7 @@ func Open(src io.Reader, o Options) (*Reader, error) {
 	return r, nil
 }
 
-// Format tells how the log is written, and in what it is wrapped: "" for nothing.
+// Format returns the log's format, and the format that wraps it: "" for none.
 func (r *Reader) Format() (f Format, wrapped string) { return r.format, r.wrapped }
 
 // Prefix is PostgreSQL's log_line_prefix, given or found.
@@ -206,7 +208,7 @@ func (r *Reader) Prefix() string { return r.prefix }
 // Dialect tells whose SQL it is.
 func (r *Reader) Dialect() lex.Dialect { return r.dialect }
 
-// Notes are what a user should know of the log as a whole.
+// Notes are messages for the user about the log as a whole.
 func (r *Reader) Notes() []string { return r.notes }
 
 func (r *Reader) note(format string, args ...any) {
@@ -224,7 +226,7 @@ func (r *Reader) note(format string, args ...any) {
 func (e *Event) clear() { *e = Event{Time: NoTime, Duration: -1, Rows: -1} }
 
 // Next fills in the next event. At the end it returns io.EOF; any other error is one of reading the log, and ends it.
-// Whoever does not say what became of an event before the next call has skipped it.
+// An event that is not settled before the next call is skipped.
 func (r *Reader) Next(e *Event) error {
 	r.settle()
 	for {

@@ -8,15 +8,15 @@ import (
 	"testing"
 )
 
-// endless is a log without an end, made of a record that is written with another id each time.
-type endless struct {
+// endlessLog is a log without an end, made of a record that is written with another id each time.
+type endlessLog struct {
 	record func(i int) string
 	left   int64
 	i      int
 	rest   string
 }
 
-func (l *endless) Read(p []byte) (int, error) {
+func (l *endlessLog) Read(p []byte) (int, error) {
 	n := 0
 	for n < len(p) && l.left > 0 {
 		if l.rest == "" {
@@ -53,11 +53,11 @@ func TestMemoryIsConstant(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := Open(&endless{record: record, left: size}, Options{})
+			r, err := Open(&endlessLog{record: record, left: size}, Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			p := &peak{}
+			p := &memoryPeak{}
 			s, err := summarize(r, Policy{}, p.look)
 			if err != nil || s.Account.Bytes.Total != size {
 				t.Fatalf("%v: %+v", err, s.Account)
@@ -69,13 +69,13 @@ func TestMemoryIsConstant(t *testing.T) {
 	}
 }
 
-// peak is the most memory that was in use.
-type peak struct {
+// memoryPeak is the most memory that was in use.
+type memoryPeak struct {
 	bytes uint64
 	n     int
 }
 
-func (p *peak) look() {
+func (p *memoryPeak) look() {
 	if p.n++; p.n%50_000 == 0 {
 		runtime.GC()
 		var m runtime.MemStats

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// object makes the window begin with a whole JSON object and returns its length, 0 at the end of the log. What stands
-// before it, and what cannot be read, it accounts for.
+// object makes the window begin with a whole JSON object and returns its length, 0 at the end of the log. It accounts
+// for the text before it, and for text that cannot be read.
 func (r *Reader) object() int {
 	for {
 		b := r.in.atLeast(1)
@@ -47,7 +47,7 @@ func (r *Reader) object() int {
 	}
 }
 
-// pgJSON reads jsonlog, and what CloudNativePG makes of csvlog.
+// pgJSON reads jsonlog, and CloudNativePG's form of csvlog.
 type pgJSON struct {
 	rec  pgRecord
 	text []byte // of all members, decoded
@@ -142,7 +142,7 @@ type auditJSON struct {
 	rec  auditRecord
 }
 
-// auditRecord is one of an audit log.
+// auditRecord is a record of an audit log.
 type auditRecord struct {
 	time, prec            int64
 	id                    uint64
@@ -303,7 +303,7 @@ func (a *auditCSV) begins(line []byte) bool {
 	return a.columns(line, &columns) != nil
 }
 
-// columns takes the first columns of a line apart and returns what follows them, nil for what is no record.
+// columns splits off the first columns of a line and returns the rest, nil for a line that is no record.
 func (a *auditCSV) columns(line []byte, columns *[auditColumns][]byte) []byte {
 	for i := range columns {
 		n := bytes.IndexByte(line, ',')

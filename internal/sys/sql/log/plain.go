@@ -6,8 +6,8 @@ import (
 	"tare/internal/sys/sql/lex"
 )
 
-// plainFile reads a file of statements, with semicolons between them or one in each line, as one session. What a client
-// program would take for itself is left out: DELIMITER sections, commands that begin with a backslash, data of COPY.
+// plainFile reads a file of statements, with semicolons between them or one in each line, as one session. A client
+// program's own commands are left out: DELIMITER sections, commands that begin with a backslash, data of COPY.
 type plainFile struct {
 	o     lex.Options
 	lines bool
@@ -41,7 +41,7 @@ func (p *plainFile) next(r *Reader, e *Event) error {
 	}
 }
 
-// data takes what follows COPY ... FROM stdin, up to a line with \. in it.
+// data takes the lines after COPY ... FROM stdin, up to a line with \. in it.
 func (p *plainFile) data(r *Reader) {
 	begin := true
 	for {

@@ -2,20 +2,20 @@ package log
 
 import "tare/internal/sys/sql/lex"
 
-// Policy says what of a log may be replayed. The zero value is for a server whose data must stay as they are: only what
-// reads, and what sets the state of a session. It goes by the text alone, so that the replay needs a transaction and an
-// account, too, that can only read.
+// Policy says which statements of a log may be replayed. The zero value is for a server whose data must stay as they
+// are: only statements that read, and those that set the state of a session. It goes by the text alone, so that the
+// replay needs a transaction and an account, too, that can only read.
 type Policy struct {
-	Writes bool // what changes rows, tables or anything but the server itself as well, and what is not known
+	Writes bool // also statements that change rows, tables or anything but the server itself, and unknown ones
 	Locks  bool // SELECT ... FOR UPDATE and the like as well
 }
 
-// Decision is what is to become of an event.
+// Decision is the treatment of an event.
 type Decision struct {
 	Part    Part // Replayed, Skipped or Ambiguous
 	Reason  string
-	Verdict lex.Verdict // of a statement
-	kind    *kind       // of it
+	Verdict lex.Verdict      // of a statement
+	kind    *cachedStatement // of it
 }
 
 // Planner applies a policy to the events of one log. It is not safe for concurrent use.
@@ -23,7 +23,7 @@ type Planner struct {
 	Policy
 	Dialect lex.Dialect
 	reasons map[classReason]string
-	kinds   kinds
+	kinds   statementCache
 }
 
 type classReason struct {
@@ -31,7 +31,7 @@ type classReason struct {
 	reason string
 }
 
-// Decide tells what is to become of an event.
+// Decide returns the treatment of an event.
 func (p *Planner) Decide(e *Event) Decision {
 	d := Decision{Part: Replayed}
 	if e.Op == Query || e.Op == Execute || e.Op == Prepare {

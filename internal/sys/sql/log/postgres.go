@@ -33,7 +33,7 @@ type severity uint8
 const (
 	noSeverity severity = iota
 	sevLog
-	sevDetail    // what follows a message: DETAIL
+	sevDetail    // follows a message: DETAIL
 	sevStatement // STATEMENT, CONTEXT, HINT, QUERY, LOCATION
 	sevMessage   // everything else
 )
@@ -81,8 +81,8 @@ func skipSpace(b []byte, i int) int {
 	return i
 }
 
-// addition is the length of what some settings and servers write between the severity and the message: an SQLSTATE
-// (log_error_verbosity=verbose), or the place in the source in brackets (AlloyDB).
+// addition is the length of the text that some settings and servers write between the severity and the message: an
+// SQLSTATE (log_error_verbosity=verbose), or the place in the source in brackets (AlloyDB).
 func addition(b []byte) int {
 	n, digit := 0, false
 	for n < len(b) && n < 5 && (b[n]-'0' <= 9 || b[n] >= 'A' && b[n] <= 'Z') {
@@ -191,7 +191,7 @@ func (p *pgRecord) authorized(text []byte) {
 	}
 }
 
-// fill fills in what all events have.
+// fill sets the fields that all events have.
 func (p *pgRecord) fill(r *Reader, e *Event, duration int64) {
 	e.Time, e.Precision, e.Duration = p.time, p.prec, duration
 	if duration > 0 && p.time != NoTime {
@@ -222,7 +222,7 @@ func (p *pgRecord) fill(r *Reader, e *Event, duration int64) {
 	}
 }
 
-// values reads the detail of a statement: its parameters, or what EXECUTE carries out.
+// values reads the detail of a statement: its parameters, or the statement that EXECUTE carries out.
 func (p *pgRecord) values(r *Reader, e *Event) {
 	if rest, ok := bytes.CutPrefix(p.detail, []byte("prepare: ")); ok {
 		e.Prepared = rest
@@ -271,8 +271,8 @@ func (p *pgRecord) values(r *Reader, e *Event) {
 	e.Params = r.params
 }
 
-// undouble moves what stands between quotes, the first of which begins b, to the beginning of b, with one quote for
-// each doubled one. It returns how long that is and where the quotes end, -1 if they do not.
+// undouble moves the text between quotes, the first of which begins b, to the beginning of b, with one quote for each
+// doubled one. It returns its length and where the quotes end, -1 if they do not.
 func undouble(b []byte, quote byte) (length, end int) {
 	for i := 1; i < len(b); i++ {
 		if b[i] == quote {
@@ -296,8 +296,7 @@ func milliseconds(b []byte) int64 {
 	return n*1000 + us/1000
 }
 
-// pgStderr reads what PostgreSQL writes to its standard error: each message with a prefix, each further line of it with
-// a tab.
+// pgStderr reads PostgreSQL's standard error: each message with a prefix, each further line of it with a tab.
 type pgStderr struct {
 	prefix *prefix
 	rec    pgRecord
@@ -363,7 +362,7 @@ func (p *pgStderr) record(r *Reader, e *Event) bool {
 		r.lose(first, 1, whyTooLong)
 		return false
 	}
-	// What it has to add follows at once, from the same process.
+	// Its additions follow at once, from the same process.
 	var detail pgRecord
 	at := 0
 	if len(r.in.atLeast(first+1)) > first {
@@ -588,7 +587,7 @@ func (p *pgRecord) when(r *Reader, b []byte) {
 	}
 }
 
-// settle makes the time of the record of what the line has. It moves the clock: once for each record.
+// settle sets the time of the record by the times in its line. It moves the clock: once for each record.
 func (p *pgRecord) settle(r *Reader) {
 	if p.at.precision > 0 {
 		p.time, p.prec = r.clock.at(p.at), p.at.precision

@@ -68,7 +68,7 @@ func (p *prefix) match(r *Reader, line []byte, rec *pgRecord) (n int, s severity
 	if n, s = p.from(r, line, rec, 0, 0); s != noSeverity || line[0] != ' ' {
 		return n, s
 	}
-	// Blanks in front that the prefix does not have, as of what was copied.
+	// Blanks in front that the prefix does not have, as in a copied text.
 	*rec = pgRecord{time: NoTime, prec: second}
 	return p.from(r, line, rec, 0, len(line)-len(bytes.TrimLeft(line, " ")))
 }
@@ -101,7 +101,7 @@ func (p *prefix) from(r *Reader, line []byte, rec *pgRecord, part, at int) (int,
 				return n, s
 			}
 			stopped = true
-			break // what is no session ends here
+			break // a line of no session ends here
 		}
 		// Padding.
 		for at < len(line) && line[at] == ' ' && bytes.IndexByte([]byte("pPlxn"), x.escape) >= 0 {
@@ -115,7 +115,7 @@ func (p *prefix) from(r *Reader, line []byte, rec *pgRecord, part, at int) (int,
 			at += n
 			continue
 		}
-		// A name: it ends where what follows it begins, at the first such place from which the rest fits.
+		// A name: it ends where the part after it begins, at the first such place from which the rest fits.
 		var stop []byte
 		if part+1 < len(p.parts) {
 			stop = p.parts[part+1].text
@@ -150,7 +150,7 @@ func (p *prefix) from(r *Reader, line []byte, rec *pgRecord, part, at int) (int,
 	return at + n, s
 }
 
-// fixed reads what has a shape of its own, and returns its length.
+// fixed reads a part that has a form of its own, and returns its length.
 func (p *prefix) fixed(r *Reader, b []byte, rec *pgRecord, escape byte) int {
 	switch escape {
 	case 't', 'm', 's':
@@ -233,10 +233,10 @@ func (p *prefix) fixed(r *Reader, b []byte, rec *pgRecord, escape byte) int {
 	return isName
 }
 
-// What fixed returns where there is no length.
+// Results of fixed that are no length.
 const (
 	isName  = -1 // anything may stand there
-	isOther = -2 // what should be there is not
+	isOther = -2 // the part that should be there is not
 )
 
 func isHexDigit(c byte) bool { return c-'0' <= 9 || c|0x20 >= 'a' && c|0x20 <= 'f' }

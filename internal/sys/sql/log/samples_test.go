@@ -42,21 +42,21 @@ func unpacked(t *testing.T, path string) io.Reader {
 	return src
 }
 
-// counted is what a log has of each operation, and how many sessions.
-type counted struct {
+// logCounts is what a log has of each operation, and how many sessions.
+type logCounts struct {
 	connects, quits, statements int
 	sessions                    uint64
 	ambiguous                   int
 }
 
-func countEvents(t *testing.T, path string) (*Reader, counted, int64) {
+func countEvents(t *testing.T, path string) (*Reader, logCounts, int64) {
 	t.Helper()
 	size := &counter{r: unpacked(t, path)}
 	r, err := Open(size, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var n counted
+	var n logCounts
 	var e Event
 	for err = r.Next(&e); err == nil; err = r.Next(&e) {
 		switch {
@@ -102,29 +102,30 @@ func (c *counter) Read(p []byte) (int, error) {
 func TestSamplesOfPgBadger(t *testing.T) {
 	dir := filepath.Join(samplesDir(t), "pgbadger")
 	for name, want := range map[string]struct {
-		counted
+		logCounts
 		format Format
 		prefix string
 		bytes  int64
 	}{
-		"rds.log.bz2":      {counted{0, 0, 114594, 119, 0}, PgStderr, "%t:%r:%u@%d:[%p]:", 18494368},
-		"pg-syslog.1.bz2":  {counted{6, 6, 59871, 6, 0}, PgSyslog, "db=%d,user=%u,app=%a,client=%h ", 11564552},
-		"pg-syslog.2.gz":   {counted{6, 6, 59871, 6, 0}, PgSyslog, "db=%d,user=%u,app=%a,client=%h ", 11564552},
-		"cloudsql.log.gz":  {counted{398, 397, 1, 400, 0}, PgStderr, "[%p]: [%l-1] db=%d,user=%u ", 868588},
-		"queryid.log.gz":   {counted{0, 0, 20, 5, 5}, PgStderr, "%m [%p] [queryid=%Q] %q%u@%d ", 7727}, // tabs are gone
-		"begin_end.log":    {counted{8, 8, 0, 8, 0}, PgStderr, "%t [%p]: %qdb=%d,user=%u,app=%a,client=%h ", 3834},
-		"stmt_type.log":    {counted{0, 0, 12, 12, 0}, PgStderr, "%m [%p] ", 1423},
-		"pg-timezones.log": {counted{0, 0, 2, 2, 0}, PgStderr, "%t:%h:%u@%d:[%p]:", 217},
-		"anonymize.log":    {counted{0, 0, 5, 3, 0}, PgCSV, "", 5744},
-		"weeknumber.log":   {counted{0, 0, 6, 1, 0}, PgCSV, "", 1920},
-		"logplex.gz":       {counted{0, 0, 4, 4, 0}, PgSyslog, " sql_error_code = %e ", 9813},
-		"light.postgres.log.bz2": {counted{0, 0, 629, 175, 0}, PgStderr,
+		"rds.log.bz2":     {logCounts{0, 0, 114594, 119, 0}, PgStderr, "%t:%r:%u@%d:[%p]:", 18494368},
+		"pg-syslog.1.bz2": {logCounts{6, 6, 59871, 6, 0}, PgSyslog, "db=%d,user=%u,app=%a,client=%h ", 11564552},
+		"pg-syslog.2.gz":  {logCounts{6, 6, 59871, 6, 0}, PgSyslog, "db=%d,user=%u,app=%a,client=%h ", 11564552},
+		"cloudsql.log.gz": {logCounts{398, 397, 1, 400, 0}, PgStderr, "[%p]: [%l-1] db=%d,user=%u ", 868588},
+		"queryid.log.gz": {logCounts{0, 0, 20, 5, 5}, PgStderr, "%m [%p] [queryid=%Q] %q%u@%d ",
+			7727}, // tabs are gone
+		"begin_end.log":    {logCounts{8, 8, 0, 8, 0}, PgStderr, "%t [%p]: %qdb=%d,user=%u,app=%a,client=%h ", 3834},
+		"stmt_type.log":    {logCounts{0, 0, 12, 12, 0}, PgStderr, "%m [%p] ", 1423},
+		"pg-timezones.log": {logCounts{0, 0, 2, 2, 0}, PgStderr, "%t:%h:%u@%d:[%p]:", 217},
+		"anonymize.log":    {logCounts{0, 0, 5, 3, 0}, PgCSV, "", 5744},
+		"weeknumber.log":   {logCounts{0, 0, 6, 1, 0}, PgCSV, "", 1920},
+		"logplex.gz":       {logCounts{0, 0, 4, 4, 0}, PgSyslog, " sql_error_code = %e ", 9813},
+		"light.postgres.log.bz2": {logCounts{0, 0, 629, 175, 0}, PgStderr,
 			"%t [%p]: [%l-1] user=%u,db=%d,app=%a,client=%h ", 117771},
-		"tempfile_only.log.gz": {counted{0, 0, 65, 7, 0}, PgStderr, "%t [%p]: [%l-1] user=%u,db=%d ", 47505},
+		"tempfile_only.log.gz": {logCounts{0, 0, 65, 7, 0}, PgStderr, "%t [%p]: [%l-1] user=%u,db=%d ", 47505},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, got, size := countEvents(t, filepath.Join(dir, name))
-			if f, _ := r.Format(); got != want.counted || size != want.bytes || f != want.format ||
+			if f, _ := r.Format(); got != want.logCounts || size != want.bytes || f != want.format ||
 				r.Prefix() != want.prefix {
 				t.Errorf("%s with prefix %q, %+v in %d bytes; want %+v", f, r.Prefix(), got, size, want)
 			}
@@ -193,7 +194,7 @@ func TestSamplesOfPerconaToolkit(t *testing.T) {
 	if all != 2549 {
 		t.Errorf("%d statements in all of them, want 2549", all)
 	}
-	for name, want := range map[string]counted{
+	for name, want := range map[string]logCounts{
 		"genlog001.txt": {2, 2, 2, 2, 0}, "genlog002.txt": {0, 0, 2, 1, 0}, "genlog003.txt": {1, 1, 2, 2, 0},
 		"genlog004.txt": {1, 0, 1, 3, 0}, "genlog005.txt": {2, 0, 11, 4, 0},
 		"pt-1573-general-log-system.log": {1, 1, 3, 1, 0},

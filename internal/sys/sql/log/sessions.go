@@ -10,13 +10,13 @@ type sessions struct {
 	prepared    int // bytes of prepared statements that are remembered
 }
 
-// session is what has to be known of one to read its records.
+// session is the state of a session that its records depend on.
 type session struct {
 	number    uint64
 	fresh     bool // no event of it was handed out
 	connected bool // its Connect came, and nothing after it
 	denied    bool // its login failed
-	// EXECUTE and PREPARE as a text are logged a second time, as what they carried out and prepared.
+	// EXECUTE and PREPARE as a text are logged a second time, as the statements that they carried out and prepared.
 	textExecute, textPrepare int
 	noBackslash, ansi        bool // by its last SET sql_mode
 	statements               []prepared
@@ -91,7 +91,7 @@ func (s *sessions) release(x *session) {
 	}
 }
 
-// forget drops what a session prepared.
+// forget drops the statements that a session prepared.
 func (s *sessions) forget(x *session) {
 	for i := range x.statements {
 		s.drop(&x.statements[i])

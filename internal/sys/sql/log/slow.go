@@ -7,16 +7,17 @@ import (
 	"tare/internal/sys/sql/lex"
 )
 
-// slowLog reads the slow log of MySQL, MariaDB and Percona Server: lines of facts that begin with #, then what the log
-// adds (use, SET timestamp), then the statement with a semicolon. It is written when the statement has ended, so events
-// come in the order of their ends. Sources: File_query_log::write_slow of MySQL 5.7 and 8.4, MYSQL_QUERY_LOG::write of
-// MariaDB 10.11, the samples of Percona Toolkit.
+// slowLog reads the slow log of MySQL, MariaDB and Percona Server: lines of facts that begin with #, then the log's own
+// statements (use, SET timestamp), then the statement with a semicolon. It is written when the statement has ended, so
+// events come in the order of their ends. Sources: File_query_log::write_slow of MySQL 5.7 and 8.4,
+// MYSQL_QUERY_LOG::write of MariaDB 10.11, the samples of Percona Toolkit.
 type slowLog struct {
 	o        lex.Options
 	end      int64 // of the record, from # Time
 	prec     int64
 	database []byte // the last one that the log named, for all sessions
-	// ahead is how far clocks on the wall were ahead of UTC, by the last SET timestamp beside a # Time without a zone.
+	// ahead is the time by which clocks on the wall were ahead of UTC, by the last SET timestamp beside a # Time
+	// without a zone.
 	ahead    int64
 	hasAhead bool
 	f        slowFacts
@@ -195,7 +196,7 @@ func (s *slowLog) fact(r *Reader, key, value []byte) {
 // longestQuery is a year, in microseconds: no statement takes that.
 const longestQuery = 365 * 86400 * second
 
-// decimal reads seconds such as 0.000043 as microseconds, -1 for what is no number.
+// decimal reads seconds such as 0.000043 as microseconds; -1 if it is no number.
 func decimal(b []byte) int64 {
 	n, i := int64(0), 0
 	for ; i < len(b) && b[i]-'0' <= 9 && i < 12; i++ {
@@ -208,7 +209,7 @@ func decimal(b []byte) int64 {
 	return n*second + us
 }
 
-// userHost reads NAME[NAME] @ HOST [ADDRESS], and returns what follows.
+// userHost reads NAME[NAME] @ HOST [ADDRESS], and returns the rest.
 func (s *slowLog) userHost(b []byte) []byte {
 	user, rest, ok := bytes.Cut(b, []byte(" @ "))
 	if !ok {
@@ -316,7 +317,7 @@ func (s *slowLog) fill(r *Reader, e *Event, text []byte) {
 		e.Time, e.Precision = f.start, 1
 	case s.end != NoTime:
 		e.Time, e.Precision = s.end-max(0, f.query), s.prec
-		// In logs of whole seconds SET timestamp tells when what took less began.
+		// In logs of whole seconds SET timestamp tells when statements that took less began.
 		if s.prec == second && f.stamp != NoTime && f.query < second && f.stamp > e.Time && f.stamp-e.Time < second {
 			e.Time = f.stamp
 		}
@@ -325,8 +326,8 @@ func (s *slowLog) fill(r *Reader, e *Event, text []byte) {
 	}
 }
 
-// ended is when the record was written. SET timestamp is in UTC; # Time has no zone in logs of MariaDB and of MySQL
-// before 5.7: the two are a whole number of quarters of an hour apart, and for as long as the statement took.
+// ended is the time at which the record was written. SET timestamp is in UTC; # Time has no zone in logs of MariaDB and
+// of MySQL before 5.7: the two are a whole number of quarters of an hour apart, and for as long as the statement took.
 func (s *slowLog) ended(r *Reader) int64 {
 	t := s.f.end
 	if !t.local {
@@ -370,8 +371,8 @@ func hash(texts ...[]byte) uint64 {
 	return h
 }
 
-// statement takes away what the log itself writes before and behind a statement. Where nothing else is there, that was
-// the statement.
+// statement removes the log's own text before and behind a statement. Where nothing else is there, that was the
+// statement.
 func (s *slowLog) statement(text []byte) []byte {
 	text = trimStatement(text)
 	stamped := false

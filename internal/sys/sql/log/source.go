@@ -19,8 +19,8 @@ func isEnd(err error) bool { return errors.Is(err, io.EOF) }
 // Compression is how a file is compressed: "gzip", "bzip2", "zstd", "xz", or "" for not at all.
 type Compression string
 
-// Decompress returns what a file has, compressed or not, and how it is compressed. Files of several streams, one behind
-// the other, are read to their end. bunzip reads bzip2.
+// Decompress returns the uncompressed content of a file, and its compression. Files of several streams, one behind the
+// other, are read to their end. bunzip reads bzip2.
 func Decompress(src io.Reader, bunzip func(io.Reader) io.Reader) (io.Reader, Compression, error) {
 	b := bufio.NewReaderSize(src, chunk)
 	magic, err := b.Peek(6)
@@ -50,7 +50,7 @@ func Decompress(src io.Reader, bunzip func(io.Reader) io.Reader) (io.Reader, Com
 type Files struct {
 	open  func() (io.ReadCloser, error)
 	now   io.ReadCloser
-	size  int64 // read so far, with what was put in
+	size  int64 // read so far, with the line feeds that were put in
 	last  byte  // the last byte of the part that was read before
 	next  *bufio.Reader
 	first bool // nothing of it was read
@@ -62,7 +62,7 @@ type Files struct {
 	Waits func() bool
 }
 
-// edit is a place of what was read at which a line feed was put in, or the mark of UTF-8 was left out.
+// edit is an offset at which a line feed was put in, or the mark of UTF-8 was left out.
 type edit struct{ at, cost int64 }
 
 // idle tells whether a read would have to wait.
@@ -124,7 +124,7 @@ func (f *Files) Read(p []byte) (int, error) {
 	}
 }
 
-// begin looks at the first bytes of a part: the mark of UTF-8 is left out, and what is no log is refused.
+// begin looks at the first bytes of a part: the mark of UTF-8 is left out, and a file that is no log is refused.
 func (f *Files) begin() error {
 	if f.Waits == nil {
 		head, _ := f.next.Peek(foreignHead)
@@ -139,7 +139,7 @@ func (f *Files) begin() error {
 	return nil
 }
 
-// foreignHead is how many bytes tell what is no log.
+// foreignHead is the number of bytes by which a file that is no log is told.
 const foreignHead = 512
 
 // Close closes the part that is being read.
@@ -151,7 +151,7 @@ func (f *Files) Close() error {
 	return f.now.Close()
 }
 
-// begins is what Files asks where a part ends in the middle of a line.
+// begins returns the function by which Files tells whether a part ends in the middle of a line.
 func (r *Reader) begins() func([]byte) bool {
 	if r.wrapped != "" {
 		return anyBegin

@@ -14,12 +14,12 @@ import (
 // Schema names the form of a summary in JSON.
 const Schema = "tare-sql-inspect/1"
 
-// Summary says what is in a log. It is what `tare sql inspect` shows.
+// Summary is a summary of a log, as `tare sql inspect` shows it.
 type Summary struct {
 	Schema  string   `json:"schema"`
 	Logs    []string `json:"logs"`
 	Format  Format   `json:"format"`
-	Wrapped string   `json:"wrapped,omitempty"` // in what the log was
+	Wrapped string   `json:"wrapped,omitempty"` // the format around the log
 	Prefix  string   `json:"log_line_prefix,omitempty"`
 	Dialect string   `json:"dialect"`
 	Account Account  `json:"account"`
@@ -28,13 +28,14 @@ type Summary struct {
 	Sessions Sessions `json:"sessions"`
 	// Timeline divides the time into at most 120 equal parts.
 	Timeline []Bucket `json:"timeline"`
-	// Classes say what statements do, Volatile why their results cannot be compared between servers.
+	// Classes are the classes of the statements, Volatile the reasons why their results cannot be compared between
+	// servers.
 	Classes  []Count `json:"classes"`
 	Volatile []Count `json:"volatile"`
 	// Databases are those that the log names, with the number of records that do.
 	Databases []Count `json:"databases"`
 	// Fingerprints are the kinds of statements, those with the most time first, or with the most statements where the
-	// log has no durations. There are Distinct of them; what was not told apart any more is in the last one.
+	// log has no durations. There are Distinct of them; the last one has all that were not told apart any more.
 	Fingerprints []Group  `json:"fingerprints"`
 	Distinct     int      `json:"distinct_fingerprints"`
 	Notes        []string `json:"notes"`
@@ -85,7 +86,7 @@ type Count struct {
 	Replayed   int64  `json:"replayed"`
 }
 
-// Group is what statements of one fingerprint have in common.
+// Group is a group of statements of one fingerprint.
 type Group struct {
 	ID         string  `json:"id"`
 	Text       string  `json:"fingerprint"`
@@ -134,8 +135,8 @@ type summarizer struct {
 
 type groupKey struct{ id, comment uint64 }
 
-// Summarize reads a log to its end and says what is in it, and what of it a policy lets replay. It returns what it has
-// when reading fails, with the error.
+// Summarize reads a log to its end and summarizes it, with the part that a policy lets replay. It returns the summary
+// so far when reading fails, with the error.
 func Summarize(r *Reader, p Policy) (*Summary, error) { return summarize(r, p, func() {}) }
 
 // summarize is Summarize with a function that is called for each event.

@@ -42,13 +42,13 @@ func (s *Summing) Summary() *Summary {
 // Taken is how many bytes of the log have been accounted for.
 func (s *Summing) Taken() int64 { return s.z.r.in.took }
 
-// Begun is what was read behind that, at most n bytes of it. It is valid until the next call of any method.
+// Begun is the text that was read behind that, at most n bytes of it. It is valid until the next call of any method.
 func (s *Summing) Begun(n int64) []byte {
 	b := s.z.r.in.bytes()
 	return b[:min(n, int64(len(b)))]
 }
 
-// saved is a Summing with its Reader as a text. The exported fields of what it has are as in a Summary.
+// saved is a Summing with its Reader as a text. Its exported fields are as in a Summary.
 type saved struct {
 	Schema  string `json:"schema"`
 	Policy  Policy `json:"policy"`
@@ -97,7 +97,7 @@ type savedStatement struct {
 	Text   []byte
 }
 
-// savedFormat is what the readers of the formats remember from one record to the next.
+// savedFormat is the state that the readers of the formats keep from one record to the next.
 type savedFormat struct {
 	Time, Precision int64
 	Any             bool
@@ -160,8 +160,8 @@ func (s *Summing) Save() ([]byte, error) {
 	return json.Marshal(&v)
 }
 
-// Restore takes up what Save returned. The Reader must not have read anything, and its source must begin behind what
-// was accounted for.
+// Restore takes up a state that Save returned. The Reader must not have read anything, and its source must begin behind
+// the bytes that were accounted for.
 func (s *Summing) Restore(text []byte) error {
 	var v saved
 	if err := json.Unmarshal(text, &v); err != nil {
@@ -185,7 +185,7 @@ func (s *Summing) Restore(text []byte) error {
 	for _, x := range a.Reasons {
 		reasons = append(reasons, ledger.Reason{Part: x.Part, Reason: x.Reason, Records: x.Statements, Bytes: x.Bytes})
 	}
-	r.account = books{ledger.Restore(a.Bytes, a.Statements, reasons), a.Resyncs}
+	r.account = accountant{ledger.Restore(a.Bytes, a.Statements, reasons), a.Resyncs}
 	r.clock.last, r.clock.shift, r.clock.setBack, r.clock.again = v.Clock.Last, v.Clock.Shift, v.Clock.SetBack,
 		v.Clock.Again
 	r.sess.count, r.sess.forgotten, r.textExecutes = v.Numbered, v.Forgotten, v.TextExecutes
@@ -241,7 +241,7 @@ func (s *sessions) restore(v *savedSession) {
 	}
 }
 
-// OptionsOf returns the options with which the log of what Save returned has to be opened.
+// OptionsOf returns the options with which the log of a text of Save has to be opened.
 func OptionsOf(text []byte, o Options) (Options, error) {
 	var v struct{ Summary *Summary }
 	if err := json.Unmarshal(text, &v); err != nil || v.Summary == nil {

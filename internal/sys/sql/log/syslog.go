@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// pgSyslog reads what PostgreSQL sends to syslog: a message in pieces of a line each, [5-1], [5-2] and so on, between
+// pgSyslog reads PostgreSQL's messages in a syslog: a message in pieces of a line each, [5-1], [5-2] and so on, between
 // those of other processes. A message is whole when its process begins another one, or has been silent for a while.
 // Source: write_syslog of PostgreSQL 17's elog.c.
 type pgSyslog struct {
@@ -217,7 +217,7 @@ func (p *pgSyslog) add(r *Reader, s *syslogLine, line []byte, offset int64) {
 	m.length += r.in.take(len(line))
 }
 
-// held is how many bytes the messages have that are being put together.
+// held is the number of bytes of the messages that are being put together.
 func (p *pgSyslog) held() (n int) {
 	if len(p.queue) < 16 {
 		return 0

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// head is a line that begins a message: what stands before the severity, and the message.
+// head is a line that begins a message: the text before the severity, and the message.
 type head struct {
 	line, prefix, message []byte
 	severity              severity
@@ -14,7 +14,7 @@ type head struct {
 	bare                  bool   // a message of no session
 }
 
-// tokenKind is what a token of a line can be, by its form.
+// tokenKind is a set of the meanings that a token of a line can have, by its form.
 type tokenKind byte
 
 const (
@@ -25,7 +25,7 @@ const (
 	isEscape // of one escape only
 )
 
-// token is a part of what stands before a severity.
+// token is a part of the text before a severity.
 type token struct {
 	kind   tokenKind
 	text   []byte
@@ -54,14 +54,14 @@ var labels = func() map[string]byte {
 	return m
 }()
 
-// backends are what %b writes that has blanks in it.
+// backends are the texts of %b that have blanks in them.
 var backends = []string{"client backend", "not initialized", "autovacuum worker", "autovacuum launcher",
 	"background writer", "background worker", "logical replication launcher", "logical replication worker",
 	"logical replication apply worker", "parallel worker", "slotsync worker", "standalone backend", "io worker",
 	"checkpointer", "walwriter", "walsender", "walreceiver", "walsummarizer", "archiver", "postmaster", "startup",
 	"logger", "dead-end backend"}
 
-// commandTags are what %i writes that has blanks in it, or is no word in capital letters.
+// commandTags are the texts of %i that have blanks in them, or are no words in capital letters.
 var commandTags = []string{"idle in transaction (aborted)", "idle in transaction", "idle", "authentication",
 	"SELECT FOR UPDATE", "ALTER TABLE", "ALTER ROLE", "ALTER DATABASE", "CREATE TABLE AS", "CREATE TABLE",
 	"CREATE INDEX", "CREATE DATABASE", "CREATE EXTENSION", "CREATE ROLE", "CREATE VIEW", "CREATE FUNCTION",
@@ -119,7 +119,7 @@ func (h *head) find() bool {
 	return false
 }
 
-// reads looks at what a message says of its session.
+// reads reads a message's facts about its session.
 func (h *head) reads() {
 	m := h.message
 	if h.severity != sevLog {
@@ -150,8 +150,8 @@ func (h *head) reads() {
 	h.database, h.tells = tail, true
 }
 
-// tokens takes what stands before a severity apart. Apart names bytes that separate names in one view, and are parts of
-// them in another.
+// tokens splits the text before a severity. Apart names bytes that separate names in one view, and are parts of them in
+// another.
 func (h *head) tokens(c *clock, apart string) (all []token) {
 	b := h.prefix
 	label := ""
@@ -231,7 +231,7 @@ func (h *head) tokens(c *clock, apart string) (all []token) {
 	return all
 }
 
-// labelAt tells whether a word of n bytes is the label of a value, and how long it is with what stands between.
+// labelAt tells whether a word of n bytes is the label of a value, and returns its length with the text between.
 func labelAt(b []byte, n int, before byte) (length int, name string) {
 	i := n
 	for i < len(b) && b[i] == ' ' {
@@ -259,7 +259,7 @@ func isBreak(c byte) bool {
 	return c <= ' ' || c < 0x80 && strings.IndexByte("@/,:;|=[](){}<>\"'`#!&*?\\^~", c) >= 0
 }
 
-// special finds what one escape writes, by its form.
+// special finds the text of one escape, by its form.
 func special(c *clock, b []byte, before byte) (t token, n int) {
 	if at, n := c.stamp(b); n > 0 {
 		escape := byte('t')
@@ -321,7 +321,7 @@ func special(c *clock, b []byte, before byte) (t token, n int) {
 	return t, 0
 }
 
-// address is the length of what can be the name or the address of a host.
+// address is the length of a text that can be the name or the address of a host.
 func address(b []byte) (n int) {
 	if b[0] == ':' && !bytes.HasPrefix(b, []byte("::")) {
 		return 0

@@ -12,7 +12,7 @@ type window struct {
 	unwrap     *unwrapper
 	files      *Files
 	at         int64 // bytes of src that were taken
-	padded     bool  // what was taken had a line feed put in, because it was cut off
+	padded     bool  // the taken text had a line feed put in, because it was cut off
 }
 
 const (
@@ -44,7 +44,7 @@ func (w *window) more() bool {
 	return false
 }
 
-// room returns a buffer that begins with what lies between start and end, and has room for a chunk behind it.
+// room returns a buffer that begins with the bytes between start and end, and has room for a chunk behind them.
 func room(buf []byte, start, end int) (to []byte, size int) {
 	size, to = end-start, buf
 	switch {

@@ -14,7 +14,7 @@ type unwrapper struct {
 	start, end int
 	err        error
 
-	out     []byte // what was not read yet
+	out     []byte // the bytes that were not read yet
 	outBuf  []byte
 	plain   []byte
 	marks   []mark // of entries that were not taken yet
@@ -25,14 +25,14 @@ type unwrapper struct {
 	given   int64  // bytes of input that belong to the output so far
 
 	total    int64 // bytes of input so far
-	framing  int64 // of what is no entry
-	broken   int64 // of what cannot be read
+	framing  int64 // of bytes outside of entries
+	broken   int64 // of unreadable bytes
 	empty    int64 // of entries without a text
 	envelope bool  // in the array of an object
 	max      int
 }
 
-// mark is where an entry ends, in the output and in the input, and its time.
+// mark is the end of an entry, in the output and in the input, and its time.
 type mark struct{ virtual, given, time int64 }
 
 // textKeys are the members that hold a line of a log.
@@ -105,7 +105,7 @@ func (u *unwrapper) take(n int, counter *int64) {
 	*counter += int64(n)
 }
 
-// entry takes the next entry, or what stands before it.
+// entry takes the next entry, or the text before it.
 func (u *unwrapper) entry() {
 	for u.start == u.end {
 		if !u.more() {
@@ -116,7 +116,7 @@ func (u *unwrapper) entry() {
 	n := 0
 	for n < len(b) && b[n] != '{' {
 		if b[n] == '"' {
-			n = u.line(n) // what is left of a broken object
+			n = u.line(n) // the rest of a broken object
 			u.take(n, &u.broken)
 			return
 		}
@@ -149,7 +149,7 @@ func (u *unwrapper) line(from int) int {
 	}
 }
 
-// rest takes what closes the object around an array: depth 1 to 0.
+// rest takes the end of the object around an array: depth 1 to 0.
 func (u *unwrapper) rest() {
 	s := jsonScan{depth: 1}
 	for {
@@ -165,7 +165,7 @@ func (u *unwrapper) rest() {
 	}
 }
 
-// object takes an object, which begins the buffer: an entry, or what entries are in.
+// object takes an object, which begins the buffer: an entry, or one that has entries.
 func (u *unwrapper) object() {
 	var s jsonScan
 	seen := 0
@@ -279,7 +279,7 @@ func entryTime(value []byte) int64 {
 	return NoTime
 }
 
-// finish accounts for what is no part of any entry.
+// finish accounts for the bytes that are no part of any entry.
 func (u *unwrapper) finish(r *Reader) {
 	for _, x := range []struct {
 		part   Part
@@ -295,7 +295,7 @@ func (u *unwrapper) finish(r *Reader) {
 			*x.bytes = 0
 		}
 	}
-	if n := u.given - u.charged; n > 0 { // what stopped in the middle of an entry
+	if n := u.given - u.charged; n > 0 { // it stopped in the middle of an entry
 		r.account.Add(Lost, whyCut, 0, n)
 		u.charged = u.given
 	}
