@@ -13,7 +13,7 @@ import (
 //
 //	[host[:port]] client ident user [02/Jan/2006:15:04:05 -0700] "request" status bytes ["referer" "agent" [more]]
 //
-// Apache and nginx write a quote within quotes as \" or \x22, and what is not printable as \xHH.
+// Apache and nginx write a quote within quotes as \" or \x22, and unprintable bytes as \xHH.
 type combined struct {
 	request, referer, agent, user []byte // without escapes
 	cache                         clock
@@ -67,8 +67,8 @@ func (c *combined) parse(line []byte, q *Request) bool {
 			return false
 		}
 	}
-	// What else there is depends on the server's configuration: the combined format has two texts more, and numbers
-	// may stand before them, such as the bytes with the headers.
+	// The rest depends on the server's configuration: the combined format has two texts more, and numbers may stand
+	// before them, such as the bytes with the headers.
 	for range 8 {
 		next, after := word(rest)
 		if len(next) == 0 || next[0] == '"' {
@@ -86,9 +86,9 @@ func (c *combined) parse(line []byte, q *Request) bool {
 	return true
 }
 
-// who reads what stands before the time: the client, its identity and its user, whose name may have blanks. Before them
-// may be a virtual host, or what a syslog or a container's engine puts before each line. The client is the last address
-// that has two words behind it; names of clients, which few servers look up, go by their place.
+// who reads the fields before the time: the client, its identity and its user, whose name may have blanks. Before them
+// may be a virtual host, or the head that a syslog or a container's engine puts before each line. The client is the
+// last address that has two words behind it; names of clients, which few servers look up, go by their place.
 func (c *combined) who(head []byte, q *Request) bool {
 	var words [24][]byte
 	n := 0

@@ -124,7 +124,7 @@ func (h *har) step(c byte) (ended bool) {
 	return false
 }
 
-// harEntry is what of an entry matters.
+// harEntry has the fields of an entry that matter.
 type harEntry struct {
 	Started    string  `json:"startedDateTime"`
 	Time       float64 `json:"time"` // ms
@@ -226,7 +226,7 @@ func (h *har) fill(q *Request) bool {
 	return true
 }
 
-// carried tells whether a header of a recorded request is one of a replay: not what belongs to a connection or to a
+// carried tells whether a header of a recorded request is one of a replay: none that belongs to a connection or to a
 // login, and not that the body may be compressed, since bodies are compared.
 func carried(name string) bool {
 	switch name {
@@ -237,7 +237,7 @@ func carried(name string) bool {
 	return name != "" && name[0] != ':' && !strings.HasPrefix(name, "proxy-") && !strings.HasPrefix(name, "sec-")
 }
 
-// body is what was posted, where the file has it.
+// body is the body of a POST, where the file has it.
 func body(kind string, text *string, params []harPair) ([]byte, bool) {
 	if text != nil && (*text != "" || len(params) == 0) {
 		return []byte(*text), true

@@ -1,7 +1,7 @@
-// Package httplog reads the access logs of web servers: who asked for what, when, and what was answered.
+// Package httplog reads the access logs of web servers: each request with its client, its time and its answer.
 //
 // It is opinionated. No byte of a log goes missing in silence: each is a part of a record that is handed out, or is
-// counted with the reason why not. A line that is no record is lost, not guessed at; what a client sent that is no
+// counted with the reason why not. A line that is no record is lost, not guessed at; a client's message that is no
 // request is a record, and is not replayed. Memory does not grow with the log. Records are handed out in the order of
 // the log.
 //
@@ -34,7 +34,7 @@ type Request struct {
 	Session uint64
 	// Time is when the request began or was logged, in microseconds since 1970 UTC, and Precision how coarse it is.
 	Time, Precision int64
-	// Client is its address, or what tells its connection; Host the virtual host. Both may be empty.
+	// Client is its address, or a text that identifies its connection; Host the virtual host. Both may be empty.
 	Client, Host, User, Referer, Agent []byte
 	Method, Target                     []byte
 	// Bad is why it is no request that can be sent, "" if it is one.
@@ -44,11 +44,11 @@ type Request struct {
 	Bytes  int64
 	// Duration is in microseconds, -1 where the log does not tell.
 	Duration int64
-	// Headers are more headers of the request, each Name: value. HasBody tells whether Body is what was sent.
+	// Headers are more headers of the request, each Name: value. HasBody tells whether Body is the request's.
 	Headers [][]byte
 	Body    []byte
 	HasBody bool
-	// Ambiguous is why the record may not be what it seems, empty if it is.
+	// Ambiguous is why the record may have been misread, empty if that is not so.
 	Ambiguous string
 	// Length is how many bytes the record has in the log.
 	Length int64
@@ -69,7 +69,7 @@ const (
 // Formats lists them.
 func Formats() []Format { return []Format{Combined, JSON, HAR} }
 
-// Options are what a log does not tell of itself. The zero value finds out what it can.
+// Options are facts that a log does not tell of itself. The zero value finds out as much as it can.
 type Options struct {
 	Format Format         // empty: found by the first 64 KiB
 	Zone   *time.Location // of times without one; nil is UTC
@@ -87,10 +87,10 @@ const (
 	sample   = 64 << 10
 )
 
-// utf8Mark is what programs for Windows put before a text in UTF-8.
+// utf8Mark is the mark that programs for Windows put before a text in UTF-8.
 const utf8Mark = "\ufeff"
 
-// Account says what became of every byte of a log and of every request in it.
+// Account has the fate of every byte of a log and of every request in it.
 type Account struct {
 	Bytes    ledger.Parts `json:"bytes"`
 	Requests ledger.Parts `json:"requests"`
@@ -139,7 +139,7 @@ type Reader struct {
 	line      []byte
 	account   ledger.Ledger
 	event     *Request // that Next handed out last and nobody has accounted for
-	reads     reads
+	reads     formatReader
 	sessions  sessions
 	notes     []string
 	onlyFirst bool   // requests for other hosts than the first are told apart
@@ -148,8 +148,9 @@ type Reader struct {
 	sample    string // the beginning of the first of them
 }
 
-// reads is a format. It fills in one request, which is false if what was read is none; then it is accounted for.
-type reads interface {
+// formatReader reads a format. It fills in one request, and returns false if the record was none; then that is
+// accounted for.
+type formatReader interface {
 	next(r *Reader, q *Request) (bool, error)
 }
 
@@ -250,7 +251,7 @@ func detect(head []byte) Format {
 // Format tells how the log is written.
 func (r *Reader) Format() Format { return r.format }
 
-// Notes are what a user should know of the log as a whole.
+// Notes are messages for the user about the log as a whole.
 func (r *Reader) Notes() []string { return r.notes }
 
 func (r *Reader) note(text string) {
@@ -305,7 +306,7 @@ func (r *Reader) Close() error {
 }
 
 // Next fills in the next request. At the end it returns io.EOF; any other error is one of reading the log, and ends it.
-// Whoever does not say what became of a request before the next call has skipped it.
+// A request that is not settled before the next call is skipped.
 func (r *Reader) Next(q *Request) error {
 	if r.event != nil {
 		r.Settle(ledger.Skipped, whyIgnored)
@@ -339,7 +340,7 @@ func (r *Reader) Next(q *Request) error {
 	}
 }
 
-// Settle says what became of the request that Next handed out last. Only the first word counts.
+// Settle accounts for the request that Next handed out last. Only the first call counts.
 func (r *Reader) Settle(part ledger.Part, reason string) {
 	if r.event != nil {
 		r.account.Add(part, reason, 1, r.event.Length)
@@ -385,7 +386,7 @@ func (r *Reader) readLine() (line []byte, n int64, whole, ended bool, err error)
 	}
 }
 
-// record reads lines until one is a record. parse tells what the others are.
+// record reads lines until one is a record. parse accounts for the others.
 func (r *Reader) record(q *Request, parse func([]byte) (part ledger.Part, why string)) (bool, error) {
 	line, n, whole, ended, err := r.readLine()
 	if err != nil || !whole {

@@ -479,7 +479,7 @@ func TestFingerprint(t *testing.T) {
 func TestMemory(t *testing.T) {
 	for format, text := range map[Format]string{Combined: "a", HAR: `{"log":{"entries":[{"a":"`} {
 		const size = 256 << 20
-		src := io.MultiReader(strings.NewReader(text), io.LimitReader(endless{}, size))
+		src := io.MultiReader(strings.NewReader(text), io.LimitReader(endlessLog{}, size))
 		r, err := Open(Options{Format: format, MaxRecord: 1 << 20},
 			func() (io.ReadCloser, error) { return io.NopCloser(src), nil })
 		if err != nil {
@@ -495,9 +495,9 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-type endless struct{}
+type endlessLog struct{}
 
-func (endless) Read(p []byte) (int, error) {
+func (endlessLog) Read(p []byte) (int, error) {
 	for i := range p {
 		p[i] = 'x'
 	}

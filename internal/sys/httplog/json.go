@@ -18,8 +18,8 @@ import (
 	"tare/internal/sys/ledger"
 )
 
-// usual are the fields of a request under the names that servers give them: nginx's variables, the objects of Caddy,
-// of Google Cloud and of Azure, the fields of Traefik, Envoy and Cloudflare, and what users write.
+// usual are the fields of a request under the names that servers give them: nginx's variables, the objects of Caddy, of
+// Google Cloud and of Azure, the fields of Traefik, Envoy and Cloudflare, and those of users' own formats.
 var usual = map[string][]string{
 	"time": {"ts", "time_iso8601", "msec", "time_local", "StartUTC", "start_time", "EdgeStartTimestamp",
 		"timestamp",
@@ -56,7 +56,7 @@ var usual = map[string][]string{
 		"httpRequest.referer", "referer", "referrer"},
 }
 
-// units are what durations count that are not in seconds, in seconds. Where a name does not tell, Envoy's own fields
+// units are the units of durations that are not in seconds, in seconds. Where a name does not tell, Envoy's own fields
 // do.
 var units = map[string]float64{"Duration": 1e-9, "duration_ns": 1e-9, "duration_us": 1e-6, "duration_ms": 1e-3,
 	"request_time_ms": 1e-3, "elapsed_ms": 1e-3, "latency_ms": 1e-3}
@@ -182,7 +182,7 @@ func (x *objects) fill(r *Reader, object map[string]any, q *Request) (ledger.Par
 		sent = q.Bad != whyGarbage
 	}
 	switch {
-	case sent: // the request as it came; $uri is what nginx made of it
+	case sent: // the request as it came; $uri is nginx's rewritten form
 	case method != "" && target != "":
 		q.Bad = ""
 		if from == "uri" && has(object, "request_method") {
@@ -321,7 +321,7 @@ var layouts = []struct {
 // 1970.
 func instant(text string, zone *time.Location) (at, precision int64) {
 	if f, err := strconv.ParseFloat(text, 64); err == nil {
-		unit := 1e6 // microseconds in what it counts
+		unit := 1e6 // microseconds in a unit of f
 		for ; f >= 1e11 && unit > 1e-3; f /= 1e3 {
 			unit /= 1e3
 		}

@@ -9,15 +9,15 @@ import (
 	"tare/internal/sys/ledger"
 )
 
-// Policy says what of a log may be replayed.
+// Policy says which requests of a log may be replayed.
 type Policy struct {
-	Writes bool // also what may change something, where the log has all that was sent
+	Writes bool // also requests that may change something, where the log has all of their content
 	// Hosts are those whose requests count, as a log names them; all if there are none. A request without a host
 	// counts.
 	Hosts []string
 }
 
-// AllHosts is what a user writes for the requests of all hosts.
+// AllHosts is the user's name for the requests of all hosts.
 const AllHosts = "all"
 
 // For is the policy for a log by a choice of hosts as a user writes it, A+B, or AllHosts. Without a choice it is the
@@ -33,7 +33,7 @@ func (p Policy) For(r *Reader, hosts string) Policy {
 	return p
 }
 
-// Decide says what becomes of a request, and why if it is not replayed.
+// Decide returns the treatment of a request, and the reason if it is not replayed.
 func (p Policy) Decide(q *Request) (part ledger.Part, reason string) {
 	switch method := string(q.Method); {
 	case q.Ambiguous != "":
@@ -78,8 +78,8 @@ func Comparable(q *Request) int {
 	}
 }
 
-// Fingerprint appends what requests of one kind have in common: the method and the path, with digits and long numbers
-// in hexadecimal folded, and the names in the query.
+// Fingerprint appends the common part of requests of one kind: the method and the path, with digits and long numbers in
+// hexadecimal folded, and the names in the query.
 func Fingerprint(dst []byte, q *Request) []byte {
 	if q.Bad != "" {
 		return append(append(append(dst, '('), q.Bad...), ')')

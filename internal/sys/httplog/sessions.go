@@ -2,14 +2,14 @@ package httplog
 
 import "hash/maphash"
 
-// silence is how long a client may be silent within a session, in microseconds.
+// silence bounds the time for which a client may be silent within a session, in microseconds.
 const silence = 30 * 60 * second
 
 // maxSessions bounds how many sessions are remembered in each of two generations.
 const maxSessions = 1 << 17
 
-// sessions tells sessions apart by client and user agent. It has two generations, so that what was silent for long is
-// forgotten: those of the last maxSessions clients, and those before.
+// sessions tells sessions apart by client and user agent. It has two generations, so that clients that were silent for
+// long are forgotten: those of the last maxSessions clients, and those before.
 type sessions struct {
 	seed        maphash.Seed
 	recent, old map[uint64]*session

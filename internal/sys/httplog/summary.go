@@ -14,7 +14,7 @@ import (
 // Schema names the form of a summary in JSON.
 const Schema = "tare-http-inspect/1"
 
-// Summary says what is in a log. It is what `tare http inspect` shows.
+// Summary is a summary of a log, as `tare http inspect` shows it.
 type Summary struct {
 	Schema   string   `json:"schema"`
 	Logs     []string `json:"logs"`
@@ -28,8 +28,8 @@ type Summary struct {
 	Methods  []Count `json:"methods"`
 	Statuses []Count `json:"statuses"`
 	Hosts    []Count `json:"hosts"`
-	// Fingerprints are the kinds of requests, those with the most requests first. There are Distinct of them; what was
-	// not told apart any more is in the last one.
+	// Fingerprints are the kinds of requests, those with the most requests first. There are Distinct of them; the last
+	// one has all that were not told apart any more.
 	Fingerprints []Group  `json:"fingerprints"`
 	Distinct     int      `json:"distinct_fingerprints"`
 	Notes        []string `json:"notes"`
@@ -78,7 +78,7 @@ type Count struct {
 	Replayed int64  `json:"replayed"`
 }
 
-// Group is what requests of one fingerprint have in common.
+// Group is a group of requests of one fingerprint.
 type Group struct {
 	ID       string  `json:"id"`
 	Text     string  `json:"fingerprint"`
@@ -110,8 +110,8 @@ type summarizer struct {
 	scratch                  []byte
 }
 
-// Summarize reads a log to its end and says what is in it, and what of it a policy lets replay. It returns what it has
-// when reading fails, with the error.
+// Summarize reads a log to its end and summarizes it, with the part that a policy lets replay. It returns the summary
+// so far when reading fails, with the error.
 func Summarize(r *Reader, p Policy) (*Summary, error) {
 	z := &summarizer{s: &Summary{Schema: Schema, Format: r.format}, r: r, policy: p, groups: map[uint64]*Group{},
 		methods: map[string]*Count{}, statuses: map[string]*Count{}, hosts: map[string]*Count{}, first: NoTime,
