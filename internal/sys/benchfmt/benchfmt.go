@@ -1,9 +1,9 @@
 // Package benchfmt reads the figures that suites of benchmarks print: those of Go's testing package, criterion, JMH,
 // pytest-benchmark and Google Benchmark, and any others by a regular expression.
 //
-// It is opinionated about what can be compared. A figure is a finite number above zero in seconds, bytes or a rate,
-// with a direction; anything else is left out, and the suite says so. A case that is printed several times has the
-// median. Names are those that the suite prints, without what depends on the machine, so that the same case has the
+// It is opinionated about comparing. A figure is a finite number above zero in seconds, bytes or a rate, with a
+// direction; anything else is left out, and the suite says so. A case that is printed several times has the median.
+// Names are those that the suite prints, without the parts that depend on the machine, so that the same case has the
 // same name everywhere. Nothing is guessed of output that has another form: the error says what was expected and where.
 package benchfmt
 
@@ -20,35 +20,35 @@ import (
 	"tare/internal/unit"
 )
 
-// Bounds of what is read.
+// Bounds of a suite.
 const (
 	MaxBytes   = 8 << 20 // of the output
 	MaxCases   = 4000
 	MaxFigures = 32      // of a case
 	MaxValues  = 100_000 // of all figures with their repetitions
 	MaxName    = 300     // bytes of the name of a case, a figure or a unit
-	MaxLeft    = 100     // what was left out is told one by one up to here
+	MaxLeft    = 100     // omissions are told one by one up to this number
 )
 
-// Suite is what a suite of benchmarks printed.
+// Suite is the output of a suite of benchmarks.
 type Suite struct {
-	Cases []Case // at least one, in the order of the output; no two have the same name
-	Left  []Left // what was left out, at most MaxLeft
-	// More counts what was left out beyond Left.
+	Cases []Case    // at least one, in the order of the output; no two have the same name
+	Left  []Omitted // omissions, at most MaxLeft
+	// More is the number of omissions beyond Left.
 	More int
 }
 
 // Case is one benchmark of a suite.
 type Case struct {
 	Name    string   // valid UTF-8, of any characters
-	Figures []Figure // at least one; the first is what the suite itself shows first
+	Figures []Figure // at least one; the first is the one that the suite itself shows first
 
-	printed string // the name with what depends on the machine; "" where there is no such thing
+	printed string // the name with the parts that depend on the machine; "" where there are none
 }
 
 // Figure is one figure of a case.
 type Figure struct {
-	Name  string // "time", "bytes", "allocs", "throughput", or what the suite calls it
+	Name  string // "time", "bytes", "allocs", "throughput", or the suite's own name of it
 	Value float64
 	// Unit is "s", "B", "B/s", a count by the second such as "ops/s", or the suite's own where it is none of these.
 	Unit    string
@@ -57,8 +57,7 @@ type Figure struct {
 }
 
 // Shared is the cases of the first suite that all the others have as well, with the same unit and direction, and for
-// each suite the names of those that not every suite has. What was left out of any suite is told of the first that left
-// it out.
+// each suite the names of those that not every suite has. An omission from any suite is told of the first that has it.
 func Shared(suites []*Suite) (*Suite, [][]string) {
 	has := map[string]int{}
 	key := func(c *Case) string { return c.Name + "\n" + c.Figures[0].Unit + "\n" + string(c.Figures[0].Better) }
@@ -88,19 +87,20 @@ func Shared(suites []*Suite) (*Suite, [][]string) {
 	return shared, only
 }
 
-// Left is a figure that cannot be compared, or a case that did not end well.
-type Left struct {
+// Omitted is a figure that cannot be compared, or a case that did not end well.
+type Omitted struct {
 	Case, Figure string // Figure is "" where there was none
 	Why          string
 }
 
-// Parser reads the output of a suite, of at most MaxBytes. The error says where it is not what was expected.
+// Parser reads the output of a suite, of at most MaxBytes. The error says where the output differs from the expected
+// form.
 type Parser func(out []byte) (*Suite, error)
 
 // Format is a row of the table of formats.
 type Format struct {
 	Name  string
-	Doc   string // one sentence: the program and what to give it
+	Doc   string // one sentence: the program and its arguments
 	Parse Parser
 }
 
@@ -142,7 +142,7 @@ func New(format string) (Parser, error) {
 	return bounded(p), nil
 }
 
-// bounded refuses what is too long, before anything is made of it.
+// bounded refuses an output that is too long, before anything is made of it.
 func bounded(p Parser) Parser {
 	return func(out []byte) (*Suite, error) {
 		if len(out) > MaxBytes {
@@ -165,7 +165,7 @@ func newBuilder() *builder { return &builder{at: map[string]int{}, values: map[[
 
 // leave tells of something that is left out.
 func (b *builder) leave(name, figure, why string) {
-	l := Left{cutName(name), cutName(figure), why}
+	l := Omitted{cutName(name), cutName(figure), why}
 	switch {
 	case slices.Contains(b.suite.Left, l): // in a repetition
 	case len(b.suite.Left) == MaxLeft:

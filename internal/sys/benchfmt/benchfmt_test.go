@@ -288,7 +288,7 @@ func check(t *testing.T, format string, s *Suite) {
 	}
 	lines, without := s.Lines(format, true)
 	named := map[string]bool{}
-	var wanted []Wanted
+	var wanted []Selector
 	for _, l := range lines {
 		part := strings.SplitN(l.Text, ":", 5)
 		if len(part) < 5 || part[0] != l.Name || named[l.Name] {
@@ -476,7 +476,7 @@ func TestFindsTheSameCaseElsewhere(t *testing.T) {
 			t.Errorf("%s: without %q\n%+v", c.format, without, lines)
 		}
 		there := read(t, c.format, c.there)
-		var all []Wanted
+		var all []Selector
 		for _, l := range lines {
 			part := strings.SplitN(l.Text, ":", 5)
 			w, err := ParseWanted(part[3], part[4])
@@ -487,7 +487,7 @@ func TestFindsTheSameCaseElsewhere(t *testing.T) {
 		}
 		for _, w := range all {
 			// The others are wanted as well, as in a trial, but for those that are not there.
-			wanted := []Wanted{w}
+			wanted := []Selector{w}
 			for _, other := range all {
 				if other.Case != w.Case && c.want[other.Case] > 0 {
 					wanted = append(wanted, other)

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// parseCriterion reads what criterion prints: its text, the lines of `cargo criterion --message-format=json`, or one
+// parseCriterion reads criterion's output: its text, the lines of `cargo criterion --message-format=json`, or one
 // estimates.json, which has no name in it.
 func parseCriterion(out []byte) (*Suite, error) {
 	b := newBuilder()
@@ -37,18 +37,18 @@ type criterionMessage struct {
 	ID         string    `json:"id"`
 	Typical    *estimate `json:"typical"`
 	Throughput []struct {
-		PerIteration amount `json:"per_iteration"`
-		Unit         string `json:"unit"`
+		PerIteration jsonNumber `json:"per_iteration"`
+		Unit         string     `json:"unit"`
 	} `json:"throughput"`
 	Mean  *estimate `json:"mean"`
 	Slope *estimate `json:"slope"`
 }
 
-// estimate is one of a message, with its unit, or one of an estimates.json, in nanoseconds.
+// estimate is an estimate of a message, with its unit, or one of an estimates.json, in nanoseconds.
 type estimate struct {
-	Estimate *amount `json:"estimate"`
-	Unit     string  `json:"unit"`
-	Point    *amount `json:"point_estimate"`
+	Estimate *jsonNumber `json:"estimate"`
+	Unit     string      `json:"unit"`
+	Point    *jsonNumber `json:"point_estimate"`
 }
 
 func criterionJSON(b *builder, out []byte) error {
@@ -179,7 +179,7 @@ func (b *builder) bencher(line string) error {
 	return b.add(strings.TrimSpace(name), "time", v, words[1])
 }
 
-// criterionFigure finds the figure of a line, what stands before it, and what is in its brackets.
+// criterionFigure finds the figure of a line, the text before it, and the text in its brackets.
 func criterionFigure(line string) (figure, head, rest string, ok bool) {
 	line = strings.ReplaceAll(line, "\t", " ")
 	for _, f := range [][2]string{{" time:", "time"}, {" thrpt:", "throughput"}} {

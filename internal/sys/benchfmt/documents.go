@@ -57,8 +57,8 @@ func parseJMH(out []byte) (*Suite, error) {
 }
 
 type jmhMetric struct {
-	Score amount `json:"score"`
-	Unit  string `json:"scoreUnit"`
+	Score jsonNumber `json:"score"`
+	Unit  string     `json:"scoreUnit"`
 }
 
 // jmhParams are the parameters of a result, in the order of the file.
@@ -112,9 +112,9 @@ func parsePytest(out []byte) (*Suite, error) {
 			Name     string `json:"name"`
 			FullName string `json:"fullname"`
 			Stats    *struct {
-				Median amount `json:"median"`
-				Mean   amount `json:"mean"`
-				Min    amount `json:"min"`
+				Median jsonNumber `json:"median"`
+				Mean   jsonNumber `json:"mean"`
+				Min    jsonNumber `json:"min"`
 			} `json:"stats"`
 		} `json:"benchmarks"`
 	}
@@ -134,7 +134,7 @@ func parsePytest(out []byte) (*Suite, error) {
 		}
 		for _, f := range []struct {
 			name string
-			v    amount
+			v    jsonNumber
 		}{{"time", d.Stats.Median}, {"mean", d.Stats.Mean}, {"least", d.Stats.Min}} {
 			if err := b.add(name, f.name, f.v.v, "s"); err != nil {
 				return nil, fmt.Errorf("benchmark %d: %w", i+1, err)
@@ -144,21 +144,21 @@ func parsePytest(out []byte) (*Suite, error) {
 	return b.done()
 }
 
-// googleRow is a row of Google Benchmark's JSON: a repetition, or what was made of them.
+// googleRow is a row of Google Benchmark's JSON: a repetition, or an aggregate of them.
 type googleRow struct {
-	Name      string  `json:"name"`
-	RunName   string  `json:"run_name"`
-	RunType   string  `json:"run_type"`
-	Aggregate string  `json:"aggregate_name"`
-	Of        string  `json:"aggregate_unit"`
-	Real      *amount `json:"real_time"`
-	CPU       *amount `json:"cpu_time"`
-	Unit      string  `json:"time_unit"`
-	Bytes     *amount `json:"bytes_per_second"`
-	Items     *amount `json:"items_per_second"`
-	Failed    bool    `json:"error_occurred"`
-	Message   string  `json:"error_message"`
-	Skipped   bool    `json:"skipped"`
+	Name      string      `json:"name"`
+	RunName   string      `json:"run_name"`
+	RunType   string      `json:"run_type"`
+	Aggregate string      `json:"aggregate_name"`
+	Of        string      `json:"aggregate_unit"`
+	Real      *jsonNumber `json:"real_time"`
+	CPU       *jsonNumber `json:"cpu_time"`
+	Unit      string      `json:"time_unit"`
+	Bytes     *jsonNumber `json:"bytes_per_second"`
+	Items     *jsonNumber `json:"items_per_second"`
+	Failed    bool        `json:"error_occurred"`
+	Message   string      `json:"error_message"`
+	Skipped   bool        `json:"skipped"`
 }
 
 // parseGoogle reads --benchmark_format=json. Of a case that was repeated, the repetitions count; where only aggregates
@@ -214,7 +214,7 @@ func (r *googleRow) add(b *builder) error {
 	}
 	for _, f := range []struct {
 		name, unit string
-		v          *amount
+		v          *jsonNumber
 	}{{"time", u, r.Real}, {"cpu", u, r.CPU}, {"throughput", "B/s", r.Bytes}, {"items", "items/s", r.Items}} {
 		if f.v == nil {
 			continue

@@ -20,13 +20,13 @@ type goLine struct {
 	values    []string
 }
 
-// parseGo reads the text of Go's testing package: "BenchmarkX-8  100  123 ns/op  4 B/op", with configuration lines
-// such as "pkg: example.com/x", and metadata of units as in golang.org/design/14313-benchmark-format. The number of
-// processors at the end of a name is left out where all names have the same, because it depends on the machine. A name
-// has its package before it where there are several.
+// parseGo reads the text of Go's testing package: "BenchmarkX-8 100 123 ns/op 4 B/op", with configuration lines such as
+// "pkg: example.com/x", and metadata of units as in golang.org/design/14313-benchmark-format. The number of processors
+// at the end of a name is left out where all names have the same, because it depends on the machine. A name has its
+// package before it where there are several.
 //
-// A benchmark that prints has its figures on a line of their own behind what it printed; they are its name's. With
-// -json each package's output is put together first.
+// A benchmark that prints has its figures on a line of their own behind its output; they belong to its name. With -json
+// each package's output is put together first.
 func parseGo(out []byte) (*Suite, error) {
 	r := &goReader{b: newBuilder(), better: map[string]unit.Better{}}
 	for raw := range bytes.Lines(goText(out)) {
@@ -149,7 +149,7 @@ func goResult(line string) (l goLine, ok bool, err error) {
 		return l, false, nil
 	}
 	if n, err := strconv.ParseInt(words[1], 10, 64); err != nil || n < 1 {
-		return l, false, nil // what the benchmark itself printed
+		return l, false, nil // the benchmark's own output
 	}
 	if len(words)%2 != 0 {
 		return l, false, fmt.Errorf("%q has no unit", words[len(words)-1])
@@ -184,8 +184,8 @@ func (l *goLine) add(b *builder, name string, better map[string]unit.Better) err
 }
 
 // goFigure names a figure: those of the testing package itself as it means them, others by their unit as it is
-// compared, which is the same whatever multiple of it a run prints. What is printed in two multiples of one unit is two
-// figures.
+// compared, which is the same whatever multiple of it a run prints. A value that is printed in two multiples of one
+// unit is two figures.
 func goFigure(u, compared string) string {
 	switch {
 	case u == "ns/op":

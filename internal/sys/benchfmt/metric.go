@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// maxMetricName is how long the name of a metric may be, in bytes.
+// maxMetricName bounds the name of a metric, in bytes.
 const maxMetricName = 63
 
 // Line is a line of the parameter metric of the workload command: one figure of one case, which the format's parser
@@ -20,10 +20,9 @@ type Line struct {
 	Plain bool
 }
 
-// Lines are those of each case's first figure, or with all of each figure:
-// NAME:UNIT:lower|higher:FORMAT:"CASE" FIGURE, and of an expression NAME:UNIT:lower|higher:each:"CASE" FIGURE
-// EXPRESSION.
-// format is what New takes; names that taken has are not given. without are the figures that no line can be of.
+// Lines are those of each case's first figure, or with all of each figure: NAME:UNIT:lower|higher:FORMAT:"CASE" FIGURE,
+// and of an expression NAME:UNIT:lower|higher:each:"CASE" FIGURE EXPRESSION. format is the argument of New; names that
+// taken has are not given. without are the figures that no line can be of.
 func (s *Suite) Lines(format string, all bool, taken ...string) (lines []Line, without []string) {
 	used := map[string]bool{}
 	for _, name := range taken {
@@ -59,8 +58,8 @@ func (s *Suite) Lines(format string, all bool, taken ...string) (lines []Line, w
 	return lines, without
 }
 
-// together is how many bytes at the beginning of all names are the same and end a word, where some name is too long for
-// a metric: the package of all benchmarks, say. What tells cases apart stands at the end.
+// together is the length of the common beginning of all names, in bytes, that ends a word, where some name is too long
+// for a metric: the package of all benchmarks, say. The part that tells cases apart stands at the end.
 func (s *Suite) together() int {
 	long := false
 	common := s.Cases[0].Name
@@ -112,14 +111,14 @@ func metricName(name string, used map[string]bool) (metric string, plain bool) {
 // Each is the form of a line whose figures an expression finds, each with the name of its case.
 const Each = "each"
 
-// Wanted is one figure of one case.
-type Wanted struct {
-	Format       string // what New takes
+// Selector is one figure of one case.
+type Selector struct {
+	Format       string // an argument of New
 	Case, Figure string
 }
 
-// ParseWanted reads what stands behind the form of a line: "CASE" "FIGURE", and with the form Each an expression.
-func ParseWanted(form, text string) (w Wanted, err error) {
+// ParseWanted reads the text behind the form of a line: "CASE" "FIGURE", and with the form Each an expression.
+func ParseWanted(form, text string) (w Selector, err error) {
 	w.Format = form
 	for _, into := range []*string{&w.Case, &w.Figure} {
 		quoted, err := strconv.QuotedPrefix(text)
@@ -142,9 +141,9 @@ func ParseWanted(form, text string) (w Wanted, err error) {
 }
 
 // Find returns the figures that are wanted of a suite, in their order; the error names the first that it has not. The
-// case of a wanted name is the one that is printed so, and otherwise the one that is called so without what depends on
-// the machine: where a run prints only one of BenchmarkX and BenchmarkX-4, it is not taken for the other.
-func (s *Suite) Find(wanted []Wanted) ([]float64, error) {
+// case of a wanted name is the one that is printed so, and otherwise the one that is called so without the parts that
+// depend on the machine: where a run prints only one of BenchmarkX and BenchmarkX-4, it is not taken for the other.
+func (s *Suite) Find(wanted []Selector) ([]float64, error) {
 	names := map[string]bool{}
 	for _, w := range wanted {
 		names[w.Case] = true

@@ -34,7 +34,7 @@ func normal(v float64, name string) Figure {
 	return f
 }
 
-// isEach tells whether what stands behind the stroke of a unit means one execution.
+// isEach tells whether the text behind the stroke of a unit means one execution.
 func isEach(per string) bool {
 	switch per {
 	case "op", "iter", "iteration", "call", "run", "event", "req", "request":
@@ -61,7 +61,7 @@ func Second(name string) float64 {
 	return 0
 }
 
-// seconds is how many seconds a unit of time has; 0 if it is none.
+// seconds is the length of a unit of time, in seconds; 0 if it is none.
 func seconds(name string) float64 {
 	switch name {
 	case "s", "sec", "secs", "second", "seconds":
@@ -84,7 +84,7 @@ func seconds(name string) float64 {
 	return 0
 }
 
-// bytesIn is how many bytes a unit has; 0 if it is none.
+// bytesIn is the size of a unit, in bytes; 0 if it is none.
 func bytesIn(name string) float64 {
 	switch name {
 	case "B", "bytes":
@@ -109,7 +109,8 @@ func bytesIn(name string) float64 {
 	return 0
 }
 
-// countIn is how many things a counted unit has, and what they are: criterion writes Melem. 0 if it says no multiple.
+// countIn is the factor of a counted unit, and the noun of its things: criterion writes Melem. 0 if it says no
+// multiple.
 func countIn(name string) (n float64, noun string) {
 	const noun1 = "elem"
 	prefix, ok := strings.CutSuffix(name, noun1)
@@ -129,12 +130,12 @@ func countIn(name string) (n float64, noun string) {
 	return 0, ""
 }
 
-// amount is a number of a JSON document that may stand there as the text NaN or Infinity, as JMH writes them; null is
-// NaN, and what is missing 0.
-type amount struct{ v float64 }
+// jsonNumber is a number of a JSON document that may stand there as the text NaN or Infinity, as JMH writes them; null
+// is NaN, and a missing number is 0.
+type jsonNumber struct{ v float64 }
 
-// UnmarshalJSON never fails for a number or a text: what is no number is NaN, and is left out where it is used.
-func (a *amount) UnmarshalJSON(src []byte) error {
+// UnmarshalJSON never fails for a number or a text: a text that is no number is NaN, and is left out where it is used.
+func (a *jsonNumber) UnmarshalJSON(src []byte) error {
 	a.v = math.NaN()
 	var text string
 	if len(src) > 0 && src[0] == '"' {

@@ -20,7 +20,7 @@ const (
 	answerTime  = 30 * time.Second
 	stallTime   = time.Minute
 	between     = 2 * time.Second // between two tests of a server
-	lastTime    = time.Second     // for what a server may still say when a test has failed
+	lastTime    = time.Second     // bounds the wait for a server's last message when a test has failed
 	glance      = 2 * time.Second // without a datagram, until the server is looked after
 )
 
@@ -31,7 +31,7 @@ const (
 	MaxDatagram = 65507
 )
 
-// Test is what is to be measured.
+// Test has the parameters of a test.
 type Test struct {
 	Server   string // a numeric address, with a port unless it is Port
 	UDP      bool
@@ -66,7 +66,7 @@ type Client struct {
 	ended   bool
 
 	Lanes []Lane
-	sets  []set // of each thread, over TCP
+	sets  []laneSet // of each thread, over TCP
 }
 
 // Threads is how many threads are to call Move.
@@ -77,7 +77,7 @@ func (c *Client) Threads() int {
 	return len(c.Lanes)
 }
 
-// Outcome is what both ends counted.
+// Outcome has the results of both ends.
 type Outcome struct {
 	Received    int64   // bytes or datagrams that the receivers had
 	Sent        int64   // datagrams that the receivers should have had
@@ -95,8 +95,8 @@ func Address(server string) string {
 	return server
 }
 
-// Open connects to a server, tells it what is to be done and opens the streams, all but the last: the server starts to
-// send with that one. The client must be closed, also after an error of its methods.
+// Open connects to a server, sends it the test's parameters and opens the streams, all but the last: the server starts
+// to send with that one. The client must be closed, also after an error of its methods.
 func Open(t Test) (*Client, error) {
 	text := Address(t.Server)
 	at, err := sock.ParseAddress(text)
@@ -292,7 +292,7 @@ func (c *Client) start() error {
 	return c.opened
 }
 
-// Finish ends the test after all lanes have moved, and returns what both ends counted. used is the CPU time of this
+// Finish ends the test after all lanes have moved, and returns the results of both ends. used is the CPU time of this
 // end.
 func (c *Client) Finish(used time.Duration) (o Outcome, err error) {
 	if err := c.start(); err != nil {
@@ -300,7 +300,7 @@ func (c *Client) Finish(used time.Duration) (o Outcome, err error) {
 	}
 	elapsed := time.Since(c.began)
 	if c.test.UDP && c.test.Up {
-		time.Sleep(200 * time.Millisecond) // what is on the way arrives before the end does
+		time.Sleep(200 * time.Millisecond) // data on the way arrive before the end does
 	}
 	if err := sock.WriteFull(c.control, []byte{TestEnd}); err != nil {
 		return o, c.explain(err)
@@ -348,7 +348,7 @@ func (c *Client) results(elapsed, used time.Duration) Results {
 	return r
 }
 
-// outcome joins what both ends counted. That of a receiver counts.
+// outcome joins the results of both ends. Those of a receiver count.
 func (c *Client) outcome(mine, theirs *Results) (o Outcome, err error) {
 	if len(theirs.Streams) != len(c.Lanes) {
 		return o, fmt.Errorf("the iperf3 server at %s: %w: it tells of %d streams, not of %d", c.text, errGarbage,
@@ -391,7 +391,7 @@ func (c *Client) outcome(mine, theirs *Results) (o Outcome, err error) {
 	return o, nil
 }
 
-// unread is how many bytes of a stream a server may leave in its kernel when it hears of the end.
+// unread bounds the bytes of a stream that a server may leave in its kernel when it hears of the end.
 const unread = 64 << 20
 
 func joined(sum, more int64, known bool) int64 {
@@ -401,7 +401,7 @@ func joined(sum, more int64, known bool) int64 {
 	return sum + more
 }
 
-// Info is what the kernel tells of this end's sending streams: the sum of what was sent again, the mean of the rest.
+// Info has the kernel's statistics of this end's sending streams: the sum of the retransmissions, the mean of the rest.
 func (c *Client) Info() (sum sock.Info, ok bool) {
 	n := 0
 	for i := range c.Lanes {
@@ -445,17 +445,18 @@ func (c *Client) Close() error {
 	return err
 }
 
-// errSaid is what a server said in the place of the next state.
-type errSaid struct{ what string }
+// serverMessage is an error that a server sent in the place of the next state.
+type serverMessage struct{ what string }
 
-func (e errSaid) Error() string { return e.what }
+func (e serverMessage) Error() string { return e.what }
 
-// What may be otherwise a moment later.
+// Errors that may be gone a moment later.
 var (
-	errNobody = errSaid{"no iperf3 server listens there: start one with iperf3 -s, or tare net serve"}
-	errClosed = errSaid{"it closed the connection before the test: it has ended, refuses this client, or the network " +
-		"in between failed"}
-	errDenied = errSaid{"it refuses: it is busy with another test, or does not serve this client"}
+	errNobody = serverMessage{"no iperf3 server listens there: start one with iperf3 -s, or tare net serve"}
+	errClosed = serverMessage{
+		"it closed the connection before the test: it has ended, refuses this client, or the network " +
+			"in between failed"}
+	errDenied = serverMessage{"it refuses: it is busy with another test, or does not serve this client"}
 )
 
 // await reads the next state, which must be the one that is due.
@@ -479,35 +480,35 @@ func (c *Client) said(state byte) error {
 	case AccessDenied:
 		return errDenied
 	case ServerTerminate:
-		return errSaid{"it was ended, and the test with it"}
+		return serverMessage{"it was ended, and the test with it"}
 	case ServerError:
 		var b [4]byte // its errno may follow
 		if err := sock.ReadFull(c.control, b[:]); err != nil {
-			return errSaid{"it reports an error and no reason"}
+			return serverMessage{"it reports an error and no reason"}
 		}
 		code := binary.BigEndian.Uint32(b[:])
 		why := serverErrors[code]
 		if why == "" {
 			why = "see iperf3's own output there"
 		}
-		return errSaid{fmt.Sprintf("it reports the error %d: %s", code, why)}
+		return serverMessage{fmt.Sprintf("it reports the error %d: %s", code, why)}
 	}
 	return fmt.Errorf("%w: state %d came out of turn", errGarbage, int8(state))
 }
 
-// Explain is an error of Move with what the server may have said about it.
+// Explain adds to an error of Move the server's message about it, if it sent one.
 func (c *Client) Explain(err error) error { return c.explain(err) }
 
 func (c *Client) explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	if _, ok := errors.AsType[errSaid](err); !ok && !errors.Is(err, errGarbage) && c.control != sock.None &&
+	if _, ok := errors.AsType[serverMessage](err); !ok && !errors.Is(err, errGarbage) && c.control != sock.None &&
 		!c.ended && !errors.Is(err, sock.ErrStalled) && !errors.Is(err, io.EOF) {
 		// A server that gives up says why on the control connection.
 		var b [1]byte
 		if sock.Limit(c.control, lastTime) == nil && sock.ReadFull(c.control, b[:]) == nil {
-			if said, ok := errors.AsType[errSaid](c.said(b[0])); ok {
+			if said, ok := errors.AsType[serverMessage](c.said(b[0])); ok {
 				err = said
 			}
 		}

@@ -7,7 +7,7 @@
 // The protocol: on a control connection the client sends a cookie; then the server sends states of one byte. At
 // paramExchange the client sends its parameters, at createStreams it makes the data connections, each of which begins
 // with the cookie (over UDP with a datagram that the server answers). After testRunning data flows until the client
-// sends testEnd; at exchangeResults each side sends what it counted. Messages are JSON after four bytes of length, most
+// sends testEnd; at exchangeResults each side sends its results. Messages are JSON after four bytes of length, most
 // significant first.
 package iperf3
 
@@ -45,14 +45,14 @@ const CookieSize = 37
 const Port = 5201
 
 // Greeting and Answer are the first datagrams of a stream over UDP. Versions before 3.12 answer differently, and no end
-// looks at what the other sent.
+// looks at the other's content.
 const (
 	Greeting  = 0x36373839
 	Answer    = 0x39383736
 	OldAnswer = 987654321
 )
 
-// Params are what a client asks for. Numbers are floats because some versions write large ones with an exponent.
+// Params are a client's parameters. Numbers are floats because some versions write large ones with an exponent.
 type Params struct {
 	TCP           bool    `json:"tcp,omitempty"`
 	UDP           bool    `json:"udp,omitempty"`
@@ -76,7 +76,7 @@ type Params struct {
 	Version       string  `json:"client_version,omitempty"`
 }
 
-// Results are what an end counted.
+// Results are the results of an end.
 type Results struct {
 	CPU         float64  `json:"cpu_util_total"` // % of one processor
 	User        float64  `json:"cpu_util_user"`
@@ -128,7 +128,7 @@ func Unpack(from io.Reader, v any) error {
 	if n > MaxMessage {
 		return fmt.Errorf("%w: a message of %d bytes", errGarbage, n)
 	}
-	// It grows with what comes, not with what is announced.
+	// The buffer grows with the bytes that come, not with the length that is announced.
 	text, err := io.ReadAll(io.LimitReader(from, int64(n)))
 	if err != nil {
 		return err
@@ -163,7 +163,7 @@ func PutHeader(b []byte, wide bool, number int64, left time.Duration) {
 	}
 }
 
-// ParseHeader reads what PutHeader wrote. ok is false for what is no datagram of a test.
+// ParseHeader reads a header that PutHeader wrote. ok is false for a datagram of no test.
 func ParseHeader(b []byte, wide bool) (number int64, left time.Duration, ok bool) {
 	if len(b) < Header(wide) {
 		return 0, 0, false

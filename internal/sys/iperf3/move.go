@@ -11,14 +11,14 @@ import (
 // Lane is one stream.
 type Lane struct {
 	Down   bool
-	Amount int64         // of an endless test: what was moved
+	Amount int64         // of an endless test: the amount that was moved
 	Got    sock.Arrivals // over UDP, downwards
 	fd     sock.FD
 	block  []byte
 }
 
-// set are the lanes that one thread serves: every n-th of n threads from its first one on.
-type set struct {
+// laneSet are the lanes that one thread serves: every n-th of n threads from its first one on.
+type laneSet struct {
 	socks  []sock.Lane
 	served *sock.Lanes
 	amount int64 // of all of them together
@@ -30,7 +30,7 @@ func (c *Client) share() {
 	if t := c.test.Threads; t > 0 && t < n {
 		n = t
 	}
-	c.sets = make([]set, n)
+	c.sets = make([]laneSet, n)
 	for i := range c.Lanes {
 		l, s := &c.Lanes[i], &c.sets[i%n]
 		s.socks = append(s.socks, sock.Lane{FD: l.fd, Sends: !l.Down, Block: l.block})
@@ -77,7 +77,7 @@ func (c *Client) emptied(l *Lane) {
 	}
 }
 
-// moveSet moves what the i-th thread is to move, on whichever of its lanes is ready, as iperf3 does.
+// moveSet moves the amount of the i-th thread, on whichever of its lanes is ready, as iperf3 does.
 func (c *Client) moveSet(i int) error {
 	s := &c.sets[i]
 	err := s.served.MoveAny(s.amount, &c.stopped, c.test.Stall)

@@ -38,7 +38,7 @@ func (t *test) move() {
 	}
 }
 
-// soon is when a stream of a test that is over counts as empty.
+// soon is the time at which a stream of a test that is over counts as empty.
 func (t *test) soon() time.Time {
 	soon, last := time.Now().Add(quiet), time.Unix(0, t.last.Load())
 	if soon.After(last) {

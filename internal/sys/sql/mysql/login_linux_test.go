@@ -29,7 +29,7 @@ func login(t *testing.T, c mysql.Config) error {
 
 // TestPlugins logs in with all supported plugins of the server, over all kinds of connections.
 func TestPlugins(t *testing.T) {
-	each(t, func(t *testing.T, s one) {
+	each(t, func(t *testing.T, s realServer) {
 		root := dial(t, s.socket())
 		has := table(t, root, "SELECT plugin_name FROM information_schema.plugins "+
 			"WHERE plugin_type = 'AUTHENTICATION' AND plugin_status = 'ACTIVE'")
@@ -109,7 +109,7 @@ func tlsTo(t testing.TB, o secure.Options) func(sql.Stream) (sql.Stream, error) 
 }
 
 func TestTLS(t *testing.T) {
-	each(t, func(t *testing.T, s one) {
+	each(t, func(t *testing.T, s realServer) {
 		ca, other := filepath.Join(shared, "ca.pem"), filepath.Join(shared, "other.pem")
 		root := dial(t, s.socket())
 		run(t, root, "DROP USER IF EXISTS tls", "CREATE USER tls IDENTIFIED BY 'secret' REQUIRE SSL")
@@ -152,7 +152,7 @@ func TestTLS(t *testing.T) {
 }
 
 func TestTooManyConnections(t *testing.T) {
-	each(t, func(t *testing.T, s one) {
+	each(t, func(t *testing.T, s realServer) {
 		root := dial(t, s.socket())
 		run(t, root, "DROP USER IF EXISTS many", "CREATE USER many", "SET GLOBAL max_connections = 10")
 		defer run(t, root, "SET GLOBAL max_connections = 200", "DROP USER many")
@@ -171,7 +171,7 @@ func TestTooManyConnections(t *testing.T) {
 }
 
 func TestRefused(t *testing.T) {
-	each(t, func(t *testing.T, s one) {
+	each(t, func(t *testing.T, s realServer) {
 		c := s.tcp("nobody at all", "x")
 		if _, err := mysql.Dial(t.Context(), c); number(err) != 1045 {
 			t.Errorf("an unknown user: %v", err)

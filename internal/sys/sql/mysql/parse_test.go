@@ -14,29 +14,29 @@ import (
 	"tare/internal/sys/sql"
 )
 
-// tape is a stream from which a fixed text can be read and to which everything can be written.
-type tape struct {
+// fakeStream is a stream from which a fixed text can be read and to which everything can be written.
+type fakeStream struct {
 	says  io.Reader
 	most  int // bytes of one read
 	taken bytes.Buffer
 }
 
-func (s *tape) Read(p []byte) (int, error) { return s.says.Read(p[:min(len(p), s.most)]) }
+func (s *fakeStream) Read(p []byte) (int, error) { return s.says.Read(p[:min(len(p), s.most)]) }
 
-func (s *tape) Write(p []byte) (int, error) {
+func (s *fakeStream) Write(p []byte) (int, error) {
 	if s.taken.Len() < 1<<20 {
 		s.taken.Write(p)
 	}
 	return len(p), nil
 }
 
-func (s *tape) Close() error  { return nil }
-func (s *tape) Interrupt()    {}
-func (s *tape) Private() bool { return false }
+func (s *fakeStream) Close() error  { return nil }
+func (s *fakeStream) Interrupt()    {}
+func (s *fakeStream) Private() bool { return false }
 
 // loggedIn returns a connection after the login on which the server sends this.
 func loggedIn(says io.Reader, most int, caps uint32) *Conn {
-	return &Conn{s: &tape{says: says, most: most}, in: make([]byte, buffer), caps: caps}
+	return &Conn{s: &fakeStream{says: says, most: most}, in: make([]byte, buffer), caps: caps}
 }
 
 // packets returns the packets of payloads, numbered from from.
@@ -140,7 +140,7 @@ func FuzzLogin(f *testing.F) {
 	f.Add(packets(0, "\xff\x10\x04Too many connections"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		const password = "the password of this test"
-		s := &tape{says: bytes.NewReader(data), most: 11}
+		s := &fakeStream{says: bytes.NewReader(data), most: 11}
 		c, err := Open(context.Background(), s, Config{User: "u", Password: password, Database: "d"})
 		if (err == nil) != (c != nil) {
 			t.Errorf("%v and %v", c, err)
@@ -151,14 +151,14 @@ func FuzzLogin(f *testing.F) {
 	})
 }
 
-// endless repeats a text, up to 200 MiB.
-type endless struct {
+// repeatedText repeats a text, up to 200 MiB.
+type repeatedText struct {
 	head, again []byte
 	at          int
 	said        int64
 }
 
-func (e *endless) Read(p []byte) (n int, err error) {
+func (e *repeatedText) Read(p []byte) (n int, err error) {
 	if e.said > 200<<20 {
 		return 0, io.ErrUnexpectedEOF
 	}
@@ -189,13 +189,14 @@ func TestEndlessAnswer(t *testing.T) {
 		ask  Result
 		want string
 	}{
-		"a value": {&endless{head: append(packets(1, "\x01", columnDef), value...), again: []byte("z")},
+		"a value": {&repeatedText{head: append(packets(1, "\x01", columnDef), value...), again: []byte("z")},
 			Result{Checksum: true}, "protocol"},
-		"a value that is delivered": {&endless{head: append(packets(1, "\x01", columnDef), value[:maxChunk]...),
+		"a value that is delivered": {&repeatedText{head: append(packets(1, "\x01", columnDef), value[:maxChunk]...),
 			again: []byte("z")}, Result{Row: func([][]byte) error { return nil }}, "protocol"},
-		"rows": {&endless{head: packets(1, "\x01", columnDef), again: cycle(3, "\x041234")}, Result{Checksum: true},
+		"rows": {&repeatedText{head: packets(1, "\x01", columnDef), again: cycle(3, "\x041234")},
+			Result{Checksum: true},
 			"unexpected EOF"},
-		"definitions": {&endless{head: packets(1, "\xfc\xff\xff"), again: cycle(2, columnDef)}, Result{},
+		"definitions": {&repeatedText{head: packets(1, "\xfc\xff\xff"), again: cycle(2, columnDef)}, Result{},
 			"unexpected EOF"},
 	} {
 		conn := loggedIn(c.says, buffer, canDeprecateEOF)
@@ -247,7 +248,7 @@ func TestCommandsAreSplit(t *testing.T) {
 	for _, n := range []int{0, 1, buffer - 6, buffer - 5, buffer - 4, buffer, maxChunk - 2, maxChunk - 1, maxChunk,
 		2*maxChunk - 1, 2*maxChunk + 5} {
 		for _, inside := range []bool{false, true} {
-			var sent writes
+			var sent writeCounter
 			c := &Conn{s: &sent}
 			body := bytes.Repeat([]byte("q"), n)
 			var err error
@@ -272,14 +273,14 @@ func TestCommandsAreSplit(t *testing.T) {
 	}
 }
 
-// writes stores and counts writes.
-type writes struct {
-	tape
+// writeCounter stores and counts writes.
+type writeCounter struct {
+	fakeStream
 	all []byte
 	n   int
 }
 
-func (w *writes) Write(p []byte) (int, error) {
+func (w *writeCounter) Write(p []byte) (int, error) {
 	w.all = append(w.all, p...)
 	w.n++
 	return len(p), nil

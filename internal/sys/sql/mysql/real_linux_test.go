@@ -22,7 +22,7 @@ func forms(c mysql.Config) map[string]mysql.Config {
 }
 
 func TestQuery(t *testing.T) {
-	each(t, func(t *testing.T, s one) {
+	each(t, func(t *testing.T, s realServer) {
 		for form, config := range forms(s.socket()) {
 			c := dial(t, config)
 			run(t, c, "DROP DATABASE IF EXISTS q", "CREATE DATABASE q", "USE q",
@@ -92,7 +92,7 @@ func sumOf(values ...[]byte) *sql.Sum {
 }
 
 func TestNames(t *testing.T) {
-	each(t, func(t *testing.T, s one) {
+	each(t, func(t *testing.T, s realServer) {
 		c := dial(t, s.socket())
 		var got []string
 		err := c.Query([]byte("SELECT 1 AS one, 2 AS `two words`; SELECT 3 AS drei"), &mysql.Result{
@@ -107,7 +107,7 @@ func TestNames(t *testing.T) {
 }
 
 func TestPrepared(t *testing.T) {
-	each(t, func(t *testing.T, s one) {
+	each(t, func(t *testing.T, s realServer) {
 		for form, config := range forms(s.socket()) {
 			c := dial(t, config)
 			run(t, c, "DROP DATABASE IF EXISTS p", "CREATE DATABASE p", "USE p",
@@ -179,7 +179,7 @@ func TestPrepared(t *testing.T) {
 
 // TestLarge sends and receives 40 MB and checks that this needs no memory of that size.
 func TestLarge(t *testing.T) {
-	each(t, func(t *testing.T, s one) {
+	each(t, func(t *testing.T, s realServer) {
 		const size = 40_000_000
 		c := dial(t, s.socket())
 		value := bytes.Repeat([]byte("0123456789abcdef"), size/16)
@@ -224,7 +224,7 @@ func TestLarge(t *testing.T) {
 
 // TestKilled kills a statement, a connection and a server while rows arrive.
 func TestKilled(t *testing.T) {
-	each(t, func(t *testing.T, shared one) {
+	each(t, func(t *testing.T, shared realServer) {
 		s, err := start(t.Context(), shared.product, t.TempDir(), 0)
 		if err != nil {
 			t.Fatal(err)
@@ -257,7 +257,7 @@ func TestKilled(t *testing.T) {
 }
 
 // kill runs a query and calls end after 1000 rows.
-func kill(t *testing.T, s one, name, query string, end func(uint32, *mysql.Conn)) {
+func kill(t *testing.T, s realServer, name, query string, end func(uint32, *mysql.Conn)) {
 	c := dial(t, s.socket())
 	rows := 0
 	err := c.Query([]byte(query), &mysql.Result{Row: func([][]byte) error {
@@ -286,7 +286,7 @@ func kill(t *testing.T, s one, name, query string, end func(uint32, *mysql.Conn)
 }
 
 func TestSession(t *testing.T) {
-	each(t, func(t *testing.T, s one) {
+	each(t, func(t *testing.T, s realServer) {
 		c := dial(t, s.socket())
 		run(t, c, "CREATE DATABASE IF NOT EXISTS other", "SET @mine = 5")
 		if err := errors.Join(c.Ping(), c.InitDB("other")); err != nil {
@@ -325,7 +325,7 @@ func TestSums(t *testing.T) {
 	const rows = 5000
 	type sums struct{ ordered, unordered uint64 }
 	seen := map[string]sums{}
-	each(t, func(t *testing.T, s one) {
+	each(t, func(t *testing.T, s realServer) {
 		c := dial(t, s.socket())
 		run(t, c, "DROP DATABASE IF EXISTS sums", "CREATE DATABASE sums", "USE sums",
 			"CREATE TABLE a (id INT PRIMARY KEY, n BIGINT, d DECIMAL(20,5), f DOUBLE, t DATETIME(6), s VARCHAR(300), "+
@@ -390,7 +390,7 @@ func TestSums(t *testing.T) {
 
 // A query does not allocate memory.
 func TestNoAllocations(t *testing.T) {
-	each(t, func(t *testing.T, s one) {
+	each(t, func(t *testing.T, s realServer) {
 		c := dial(t, s.socket())
 		text, rows := []byte("SELECT 1, 'two', NULL UNION ALL SELECT 2, 'three', 4"), 0
 		p, err := c.Prepare([]byte("SELECT ?, 'x'"))
@@ -439,7 +439,7 @@ func TestDialTimeout(t *testing.T) {
 
 // Connections that follow each other can use the same memory.
 func TestBuffer(t *testing.T) {
-	each(t, func(t *testing.T, s one) {
+	each(t, func(t *testing.T, s realServer) {
 		config := s.socket()
 		config.Buffer = make([]byte, sql.BufferSize)
 		for range 3 {

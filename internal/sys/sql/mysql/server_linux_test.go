@@ -31,16 +31,16 @@ import (
 // serverName is the name in the servers' certificate.
 const serverName = "db.test"
 
-// one is a server that runs.
-type one struct {
+// realServer is a server that runs.
+type realServer struct {
 	dbserver.Server
 	product dbserver.Product
 }
 
 var (
 	shared  string // folder of the servers and the certificates
-	running []one
-	starts  = map[dbserver.Product]func() (one, error){}
+	running []realServer
+	starts  = map[dbserver.Product]func() (realServer, error){}
 )
 
 func TestMain(m *testing.M) {
@@ -53,7 +53,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	for _, p := range []dbserver.Product{dbserver.MariaDB, dbserver.MySQL} {
-		starts[p] = sync.OnceValues(func() (one, error) {
+		starts[p] = sync.OnceValues(func() (realServer, error) {
 			for try := 0; ; try++ {
 				s, err := start(context.Background(), p, filepath.Join(shared, string(p)), freePort())
 				if err == nil {
@@ -80,7 +80,7 @@ func TestMain(m *testing.M) {
 }
 
 // start starts a server with the settings for these tests.
-func start(ctx context.Context, p dbserver.Product, dir string, port int) (one, error) {
+func start(ctx context.Context, p dbserver.Product, dir string, port int) (realServer, error) {
 	o := dbserver.Options{Product: p, Dir: dir, Port: port, Settings: []string{"innodb_buffer_pool_size=32M",
 		"max_allowed_packet=64M", "performance_schema=OFF", "max_connections=200", "local_infile=ON",
 		"ssl_cert=" + filepath.Join(shared, "server.pem"), "ssl_key=" + filepath.Join(shared, "server.key"),
@@ -92,12 +92,12 @@ func start(ctx context.Context, p dbserver.Product, dir string, port int) (one, 
 		o.Settings = append(o.Settings, "plugin_load_add=auth_ed25519")
 	}
 	s, err := dbserver.Start(ctx, o)
-	return one{s, p}, err
+	return realServer{s, p}, err
 }
 
 // server returns one of the shared servers. If it is not installed, the test is skipped; with TARE_REQUIRE, as in CI,
 // it fails.
-func server(t testing.TB, p dbserver.Product) one {
+func server(t testing.TB, p dbserver.Product) realServer {
 	t.Helper()
 	s, err := starts[p]()
 	if f, ok := errors.AsType[*record.Failure](err); ok {
@@ -113,21 +113,21 @@ func server(t testing.TB, p dbserver.Product) one {
 }
 
 // each runs a test with each server.
-func each(t *testing.T, test func(*testing.T, one)) {
+func each(t *testing.T, test func(*testing.T, realServer)) {
 	for _, p := range []dbserver.Product{dbserver.MariaDB, dbserver.MySQL} {
 		t.Run(string(p), func(t *testing.T) { test(t, server(t, p)) })
 	}
 }
 
 // socket returns the configuration for the server's socket and its administrator.
-func (s one) socket() mysql.Config {
+func (s realServer) socket() mysql.Config {
 	e := s.Endpoint()
 	return mysql.Config{Network: e.Network, Address: e.Address, User: e.User, Password: e.Password,
 		Database: e.Database, MultiStatements: true}
 }
 
 // tcp returns the configuration for the server's port and another user.
-func (s one) tcp(user, password string) mysql.Config {
+func (s realServer) tcp(user, password string) mysql.Config {
 	return mysql.Config{Network: "tcp", Address: net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Endpoint().Port)),
 		User: user, Password: password}
 }

@@ -92,7 +92,7 @@ func For(address, authority, tls string) (func(sql.Stream) (sql.Stream, error), 
 // Client returns a function that does the handshake on a stream and returns the encrypted stream.
 func Client(c *tls.Config) func(sql.Stream) (sql.Stream, error) {
 	return func(s sql.Stream) (sql.Stream, error) {
-		t := tls.Client(wire{s}, c)
+		t := tls.Client(netConn{s}, c)
 		if err := t.Handshake(); err != nil {
 			return nil, err
 		}
@@ -102,7 +102,7 @@ func Client(c *tls.Config) func(sql.Stream) (sql.Stream, error) {
 
 // HTTP returns a function that does the handshake for a version of HTTP, by its name in ALPN, on a connection and
 // returns the encrypted one. The server's certificate must have the name, and be signed by an authority in the file, or
-// "" by one of the system's. What is not HTTP/1.1 the server must agree to.
+// "" by one of the system's. The server must agree to any protocol but HTTP/1.1.
 func HTTP(name, authority, protocol string) (func(io.ReadWriter) (io.ReadWriter, error), error) {
 	c, err := Options{Name: name, Authority: authority}.Config()
 	if err != nil {
@@ -110,7 +110,7 @@ func HTTP(name, authority, protocol string) (func(io.ReadWriter) (io.ReadWriter,
 	}
 	c.NextProtos = []string{protocol}
 	return func(over io.ReadWriter) (io.ReadWriter, error) {
-		t := tls.Client(wire{open{over}}, c)
+		t := tls.Client(netConn{unclosed{over}}, c)
 		err := t.Handshake()
 		agreed := t.ConnectionState().NegotiatedProtocol
 		switch {
@@ -120,22 +120,22 @@ func HTTP(name, authority, protocol string) (func(io.ReadWriter) (io.ReadWriter,
 		case err != nil:
 			return nil, err
 		}
-		return sealed{t}, nil
+		return tlsStream{t}, nil
 	}, nil
 }
 
-// noProtocol is how package tls tells of the alert no_application_protocol (RFC 7301), which has no type there.
+// noProtocol is the text of package tls for the alert no_application_protocol (RFC 7301), which has no type there.
 const noProtocol = "no application protocol"
 
-// open is a connection that somebody else closes.
-type open struct{ io.ReadWriter }
+// unclosed is a connection that somebody else closes.
+type unclosed struct{ io.ReadWriter }
 
-func (open) Close() error { return nil }
+func (unclosed) Close() error { return nil }
 
-// sealed tells what its handshake agreed on.
-type sealed struct{ *tls.Conn }
+// tlsStream has the protocol that its handshake agreed on.
+type tlsStream struct{ *tls.Conn }
 
-func (s sealed) Protocol() string {
+func (s tlsStream) Protocol() string {
 	state := s.ConnectionState()
 	return tls.VersionName(state.Version) + " " + tls.CipherSuiteName(state.CipherSuite)
 }
@@ -152,11 +152,11 @@ func (s *Stream) Interrupt() { s.below.Interrupt() }
 // Private returns true: the stream is encrypted.
 func (s *Stream) Private() bool { return true }
 
-// wire makes a net.Conn of a stream. It has no deadlines: Interrupt ends a read or write that waits.
-type wire struct{ io.ReadWriteCloser }
+// netConn makes a net.Conn of a stream. It has no deadlines: Interrupt ends a read or write that waits.
+type netConn struct{ io.ReadWriteCloser }
 
-func (wire) LocalAddr() net.Addr              { return nil }
-func (wire) RemoteAddr() net.Addr             { return nil }
-func (wire) SetDeadline(time.Time) error      { return nil }
-func (wire) SetReadDeadline(time.Time) error  { return nil }
-func (wire) SetWriteDeadline(time.Time) error { return nil }
+func (netConn) LocalAddr() net.Addr              { return nil }
+func (netConn) RemoteAddr() net.Addr             { return nil }
+func (netConn) SetDeadline(time.Time) error      { return nil }
+func (netConn) SetReadDeadline(time.Time) error  { return nil }
+func (netConn) SetWriteDeadline(time.Time) error { return nil }

@@ -3,8 +3,9 @@
 //
 // It is opinionated. A log interleaves its sessions, but a replay reads them one by one, several at the same time. In a
 // trace each session has its own chunks, and every cursor reads its own session. A replay does not look at SQL: the
-// trace contains the fingerprints, says which results cannot be compared, and joins executions with what was prepared.
-// Reading an event allocates nothing. Equal events give equal files, so that the digest of a file identifies the work.
+// trace contains the fingerprints, says which results cannot be compared, and joins executions with the prepared
+// statements. Reading an event allocates nothing. Equal events give equal files, so that the digest of a file
+// identifies the work.
 //
 //	file    = magic chunk* index trailer
 //	chunk   = frame*            events of one session
@@ -23,7 +24,7 @@ import (
 	"tare/internal/sys/sql/lex"
 )
 
-// Op is what a session does.
+// Op is an operation of a session.
 type Op uint8
 
 // The operations. Only Query and Execute are statements.

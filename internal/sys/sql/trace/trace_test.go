@@ -14,24 +14,24 @@ import (
 	"tare/internal/sys/sql/lex"
 )
 
-// random makes traces of sessions that are open at the same time, and remembers the events of each.
-type random struct {
+// randomTraces makes traces of sessions that are open at the same time, and remembers the events of each.
+type randomTraces struct {
 	*rand.Rand
 	file bytes.Buffer
 	w    *Writer
 	open [5]int // index in want of the session in each place, -1 for none
 	want [][]Event
-	told []identified // transactions
+	told []keyedTransaction // transactions
 }
 
-func newRandom(seed uint64) *random {
-	r := &random{Rand: rand.New(rand.NewPCG(seed, 0)), open: [5]int{-1, -1, -1, -1, -1}}
+func newRandom(seed uint64) *randomTraces {
+	r := &randomTraces{Rand: rand.New(rand.NewPCG(seed, 0)), open: [5]int{-1, -1, -1, -1, -1}}
 	r.w = NewWriter(&r.file, Meta{Sources: []string{"a.log"}, Shard: 20})
 	r.w.most = 1 << 20
 	return r
 }
 
-func (r *random) bytes(most int) []byte {
+func (r *randomTraces) bytes(most int) []byte {
 	b := make([]byte, r.IntN(most))
 	for i := range b {
 		b[i] = byte(r.Uint32())
@@ -39,7 +39,7 @@ func (r *random) bytes(most int) []byte {
 	return b
 }
 
-func (r *random) event(number int) Event {
+func (r *randomTraces) event(number int) Event {
 	e := Event{Op: Op(1 + r.IntN(int(ops)-1)), At: r.Int64N(1000) - 1, Rows: r.Int64N(3) - 1, Number: uint64(number),
 		Text: r.bytes(2000)}
 	if e.Op == Quit && number%7 > 0 {
@@ -65,7 +65,7 @@ func (r *random) event(number int) Event {
 }
 
 // add adds so many events, and ends the trace.
-func (r *random) add(t *testing.T, n int) []byte {
+func (r *randomTraces) add(t *testing.T, n int) []byte {
 	t.Helper()
 	for i := range n {
 		e, place := r.event(i), r.IntN(len(r.open))
@@ -85,7 +85,7 @@ func (r *random) add(t *testing.T, n int) []byte {
 		if e.Op == Quit {
 			r.open[place] = -1
 		} else if x := r.Uint64N(1000); x < 300 {
-			r.told = append(r.told, identified{Transaction{r.open[place], e.Number}, x})
+			r.told = append(r.told, keyedTransaction{Transaction{r.open[place], e.Number}, x})
 			if err := r.w.Transaction(uint64(place), x, e.Number); err != nil {
 				t.Fatal(err)
 			}
@@ -177,7 +177,7 @@ func checkSession(t *testing.T, tr *Trace, i int, c *Cursor, want []Event, kinds
 
 // checkTransactions holds that all transactions are there, those of a session in their order, and a lower id comes
 // before a higher one unless it is later in its session.
-func checkTransactions(t *testing.T, tr *Trace, told []identified) {
+func checkTransactions(t *testing.T, tr *Trace, told []keyedTransaction) {
 	t.Helper()
 	got := slices.Clone(tr.Transactions())
 	highest, last := map[Transaction]uint64{}, map[int]uint64{}
@@ -356,13 +356,13 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// full is a disk that has room for so many bytes.
-type full int
+// fullDisk is a disk that has room for so many bytes.
+type fullDisk int
 
 var errFull = errors.New("no space")
 
-func (f *full) Write(p []byte) (int, error) {
-	if *f -= full(len(p)); *f < 0 {
+func (f *fullDisk) Write(p []byte) (int, error) {
+	if *f -= fullDisk(len(p)); *f < 0 {
 		return 0, errFull
 	}
 	return len(p), nil
@@ -370,8 +370,8 @@ func (f *full) Write(p []byte) (int, error) {
 
 func TestFullDisk(t *testing.T) {
 	text := bytes.Repeat([]byte("x"), 10_000)
-	write := func(room int) (left full, added, closed error) {
-		left = full(room)
+	write := func(room int) (left fullDisk, added, closed error) {
+		left = fullDisk(room)
 		w := NewWriter(&left, Meta{})
 		for i := 0; i < 100 && added == nil; i++ {
 			added = w.Add(uint64(i%3), &Event{Op: Prepare, Text: text})

@@ -31,38 +31,38 @@ type Writer struct {
 	at       int64
 	err      error // the first one of Add
 	sessions []session
-	chunks   []written
-	open     map[uint64]*begun
+	chunks   []writtenChunk
+	open     map[uint64]*openChunk
 	pending  int      // bytes in open
 	most     int      // limit for pending
 	free     [][]byte // buffers for reuse
 	prints   map[uint64]uint32
 	kinds    []Fingerprint
 	scratch  []byte
-	trans    []identified
+	trans    []keyedTransaction
 }
 
-// identified is a transaction with its id.
-type identified struct {
+// keyedTransaction is a transaction with its id.
+type keyedTransaction struct {
 	Transaction
 	id uint64
 }
 
-// begun is the unwritten chunk of a session.
-type begun struct {
+// openChunk is the unwritten chunk of a session.
+type openChunk struct {
 	session uint32
 	frames  []byte
 }
 
-// written is a chunk that is in the file.
-type written struct {
+// writtenChunk is a chunk that is in the file.
+type writtenChunk struct {
 	chunk
 	session uint32
 }
 
 // NewWriter starts a trace.
 func NewWriter(dst io.Writer, m Meta) *Writer {
-	w := &Writer{Meta: m, out: bufio.NewWriterSize(dst, 64<<10), open: map[uint64]*begun{}, most: mostPending,
+	w := &Writer{Meta: m, out: bufio.NewWriterSize(dst, 64<<10), open: map[uint64]*openChunk{}, most: mostPending,
 		prints: map[uint64]uint32{}}
 	w.write([]byte(magic))
 	return w
@@ -74,8 +74,8 @@ func (w *Writer) Fingerprint(text []byte, v lex.Verdict) uint32 {
 	return w.Kind(lex.ID(w.scratch), w.scratch, v.Class.String(), v.Volatile)
 }
 
-// Kind returns the value of Event.Fingerprint for what has this fingerprint. The class and whether it is volatile are
-// those of the first one.
+// Kind returns the value of Event.Fingerprint for this fingerprint. The class and whether it is volatile are those of
+// the first one.
 func (w *Writer) Kind(id uint64, text []byte, class, volatile string) uint32 {
 	n, ok := w.prints[id]
 	if ok {
@@ -109,7 +109,7 @@ func (w *Writer) add(number uint64, e *Event) error {
 		if len(w.sessions) == MaxSessions {
 			return fmt.Errorf("write the trace: the log has more than %d sessions; use a part of it", MaxSessions)
 		}
-		c = &begun{session: uint32(len(w.sessions))}
+		c = &openChunk{session: uint32(len(w.sessions))}
 		if n := len(w.free); n > 0 {
 			c.frames, w.free = w.free[n-1], w.free[:n-1]
 		}
@@ -139,8 +139,8 @@ func (w *Writer) add(number uint64, e *Event) error {
 	return err
 }
 
-// Transaction says that a session has a transaction with this id, and what the number of its first event is. The
-// session must be open. Its transactions must be told in their order.
+// Transaction says that a session has a transaction with this id, and the number of its first event. The session must
+// be open. Its transactions must be told in their order.
 func (w *Writer) Transaction(session, id, first uint64) error {
 	c := w.open[session]
 	switch {
@@ -150,7 +150,7 @@ func (w *Writer) Transaction(session, id, first uint64) error {
 	case len(w.trans) == MaxTransactions:
 		w.err = fmt.Errorf("write the trace: the log has more than %d transactions; use a part of it", MaxTransactions)
 	default:
-		w.trans = append(w.trans, identified{Transaction{int(c.session), first}, id})
+		w.trans = append(w.trans, keyedTransaction{Transaction{int(c.session), first}, id})
 	}
 	return w.err
 }
@@ -167,7 +167,7 @@ func (w *Writer) order() {
 		x.id = max(x.id, last[x.Session])
 		last[x.Session] = x.id
 	}
-	slices.SortStableFunc(w.trans, func(a, b identified) int { return cmp.Compare(a.id, b.id) })
+	slices.SortStableFunc(w.trans, func(a, b keyedTransaction) int { return cmp.Compare(a.id, b.id) })
 }
 
 // check returns an error for events that a reader would reject.
@@ -189,7 +189,7 @@ func (w *Writer) check(e *Event) error {
 }
 
 // frame appends a frame to a chunk.
-func (w *Writer) frame(c *begun, e *Event) {
+func (w *Writer) frame(c *openChunk, e *Event) {
 	before := len(c.frames)
 	c.frames = appendFrame(c.frames, e)
 	w.pending += len(c.frames) - before
@@ -207,7 +207,7 @@ func (w *Writer) frame(c *begun, e *Event) {
 }
 
 // flush writes a chunk and starts the next chunk of the session.
-func (w *Writer) flush(c *begun) error {
+func (w *Writer) flush(c *openChunk) error {
 	if len(c.frames) == 0 {
 		return nil
 	}
@@ -218,7 +218,7 @@ func (w *Writer) flush(c *begun) error {
 		return fmt.Errorf("write the trace: a statement of %d bytes", len(c.frames))
 	}
 	w.sessions[c.session].chunks++
-	w.chunks = append(w.chunks, written{chunk{w.at, uint32(len(c.frames)), crc32.Checksum(c.frames, castagnoli)},
+	w.chunks = append(w.chunks, writtenChunk{chunk{w.at, uint32(len(c.frames)), crc32.Checksum(c.frames, castagnoli)},
 		c.session})
 	w.pending -= len(c.frames)
 	err := w.write(c.frames)
@@ -245,8 +245,10 @@ func (w *Writer) relieve() error {
 }
 
 // inOrder returns the unwritten chunks in the order of their sessions.
-func (w *Writer) inOrder() []*begun {
-	return slices.SortedFunc(maps.Values(w.open), func(a, b *begun) int { return cmp.Compare(a.session, b.session) })
+func (w *Writer) inOrder() []*openChunk {
+	return slices.SortedFunc(maps.Values(w.open), func(a, b *openChunk) int {
+		return cmp.Compare(a.session, b.session)
+	})
 }
 
 func (w *Writer) write(b []byte) error {
@@ -309,7 +311,7 @@ func (w *Writer) index() ([]byte, error) {
 		b = binary.LittleEndian.AppendUint64(b, uint64(s.Statements))
 		b = binary.LittleEndian.AppendUint32(b, s.chunks)
 	}
-	slices.SortStableFunc(w.chunks, func(a, b written) int { return cmp.Compare(a.session, b.session) })
+	slices.SortStableFunc(w.chunks, func(a, b writtenChunk) int { return cmp.Compare(a.session, b.session) })
 	for i := range w.chunks {
 		c := &w.chunks[i]
 		b = binary.LittleEndian.AppendUint64(b, uint64(c.offset))
