@@ -142,7 +142,7 @@ func (cmd *cardCommand) cardsOf(ctx context.Context, o env.Options) (cards []tar
 	if !ok {
 		return nil, fmt.Errorf("environment %s: there is no driver %q", o.Name, o.Driver)
 	}
-	opening, cancel := proc.WithPatience(ctx, info.Patience(o.Spec, openTime))
+	opening, cancel := proc.WithTimeout(ctx, info.Patience(o.Spec, openTime))
 	defer cancel()
 	opened, err := info.Driver.Open(opening, o)
 	if err != nil {

@@ -209,7 +209,7 @@ func (cmd *durabilityCommand) durabilityResult(r *durability.Result, dir, format
 	return cmd.durabilityReport(r)
 }
 
-func (cmd *durabilityCommand) durabilityProgress(p *durability.Pulled) {
+func (cmd *durabilityCommand) durabilityProgress(p *durability.CutResult) {
 	fmt.Fprintf(cmd.err, "cut %3d  %-16s %-18s %-8s after %4.1f s: %4d acknowledged, %4d lost; %4d writes "+
 		"were not flushed; cycle %4.1f s\n",
 		p.Number, p.Target, p.Settings, p.Cut.Fault, p.After, p.Acknowledged, len(p.Losses), p.Cut.Pending, p.Took)

@@ -206,7 +206,7 @@ func (cmd *stackCommand) up(ctx context.Context, spec stack.Spec, s env.Spec) (e
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
-	opening, cancel := proc.WithPatience(ctx, info.Patience(s, openTime))
+	opening, cancel := proc.WithTimeout(ctx, info.Patience(s, openTime))
 	defer cancel()
 	opened, err := info.Driver.Open(opening, env.Options{Spec: s, RunID: runID, Dir: dir, Agents: agents,
 		Log: cmd.log.With("env", s.Name)})

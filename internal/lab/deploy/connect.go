@@ -77,7 +77,7 @@ func Connect(ctx context.Context, stream env.Stream, runID string, witnesses ...
 	if d, ok := stream.(env.Diagnoser); ok {
 		witnesses = append([]env.Diagnoser{d}, witnesses...)
 	}
-	ctx, cancel := proc.WithPatience(ctx, quietTime)
+	ctx, cancel := proc.WithTimeout(ctx, quietTime)
 	defer cancel()
 	s := &Conn{
 		stream: stream, witnesses: witnesses,

@@ -72,7 +72,7 @@ func (p *Peer) start(ctx context.Context) error {
 		port, err := netpeer.Ask(stream, p.said, p.token)
 		told <- answer{port, err}
 	}()
-	ctx, cancel := proc.WithPatience(ctx, peerTime)
+	ctx, cancel := proc.WithTimeout(ctx, peerTime)
 	defer cancel()
 	select {
 	case a := <-told:

@@ -81,7 +81,7 @@ func Push(ctx context.Context, t Transport, agents env.Agents, o PushOptions) (p
 
 // say runs a command in the environment and returns its output, bounded in time and length.
 func say(ctx context.Context, t Transport, limit time.Duration, argv ...string) (string, []byte, error) {
-	ctx, cancel := proc.WithPatience(ctx, limit)
+	ctx, cancel := proc.WithTimeout(ctx, limit)
 	defer cancel()
 	out, err := proc.RunCmd(t.Command(ctx, argv...), nil)
 	if ctx.Err() != nil {

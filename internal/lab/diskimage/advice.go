@@ -27,8 +27,8 @@ var qemuName = map[string]string{"vhd": "vpc"}
 // extension is the usual file name extension of a format.
 var extension = map[string]string{"raw": ".img"}
 
-// doctor collects advice.
-type doctor struct {
+// adviser collects advice.
+type adviser struct {
 	r      *Report
 	top    *image.Info
 	files  []hostFile
@@ -53,7 +53,7 @@ func hostFiles(files []*os.File, places []*layout) (out []hostFile) {
 }
 
 // advise returns what is wrong and the commands that fix it, the worst first.
-func advise(d doctor) []Advice {
+func advise(d adviser) []Advice {
 	out := []Advice{}
 	for _, look := range []func() *Advice{
 		d.damage, d.unclean, d.encrypted, d.misaligned, d.partition, d.scattered, d.hostScattered, d.chain, d.reclaim,
@@ -68,7 +68,7 @@ func advise(d doctor) []Advice {
 }
 
 // lossOf adds what a new image from qemu-img convert does not contain.
-func (d doctor) lossOf(a *Advice) {
+func (d adviser) lossOf(a *Advice) {
 	if !slices.ContainsFunc(a.Commands, func(c string) bool { return strings.HasPrefix(c, "qemu-img convert ") }) {
 		return
 	}
@@ -88,7 +88,7 @@ func are(n int) string {
 	return "are"
 }
 
-func (d doctor) path() string { return plainName(d.top.Path) }
+func (d adviser) path() string { return plainName(d.top.Path) }
 
 // plainName changes a name that would be taken for an option, or by QEMU for a protocol ("a:b").
 func plainName(path string) string {
@@ -100,7 +100,7 @@ func plainName(path string) string {
 }
 
 // beside is a name for the new image, next to this one.
-func (d doctor) beside(format string) string {
+func (d adviser) beside(format string) string {
 	ext := extension[format]
 	if ext == "" {
 		ext = "." + format
@@ -109,7 +109,7 @@ func (d doctor) beside(format string) string {
 }
 
 // convert is a command that writes a new image, in the guest's order and without zeros.
-func (d doctor) convert(to string, options ...string) string {
+func (d adviser) convert(to string, options ...string) string {
 	argv := []string{"qemu-img", "convert", "-p", "-f", qemu(d.top.Format), "-O", qemu(to)}
 	for _, o := range options {
 		argv = append(argv, "-o", o)
@@ -124,7 +124,7 @@ func qemu(format string) string {
 	return format
 }
 
-func (d doctor) damage() *Advice {
+func (d adviser) damage() *Advice {
 	if !d.r.Damaged() {
 		return nil
 	}
@@ -144,7 +144,7 @@ func (d doctor) damage() *Advice {
 	return a
 }
 
-func (d doctor) unclean() *Advice {
+func (d adviser) unclean() *Advice {
 	i := slices.IndexFunc(d.r.Layers, func(l image.Info) bool { return l.Dirty != "" })
 	if i < 0 {
 		return nil
@@ -162,7 +162,7 @@ func (d doctor) unclean() *Advice {
 	return a
 }
 
-func (d doctor) encrypted() *Advice {
+func (d adviser) encrypted() *Advice {
 	if d.top.Encrypted == "" {
 		return nil
 	}
@@ -173,7 +173,7 @@ func (d doctor) encrypted() *Advice {
 	}
 }
 
-func (d doctor) misaligned() *Advice {
+func (d adviser) misaligned() *Advice {
 	a := &d.r.Align
 	rotating := d.top.Stride%HostBlock != 0
 	if d.top.DataOffset < 0 || a.DataRemainder == 0 && !rotating {
@@ -209,7 +209,7 @@ func (d doctor) misaligned() *Advice {
 	return out
 }
 
-func (d doctor) partition() *Advice {
+func (d adviser) partition() *Advice {
 	i := slices.IndexFunc(d.r.Align.Parts, func(p AlignPart) bool { return p.Remainder != 0 })
 	if i < 0 {
 		return nil
@@ -225,7 +225,7 @@ func (d doctor) partition() *Advice {
 	}
 }
 
-func (d doctor) scattered() *Advice {
+func (d adviser) scattered() *Advice {
 	p := &d.r.Pieces
 	if p.FormatGiB <= manyPieces || p.Format < 16 {
 		return nil
@@ -248,14 +248,14 @@ func (d doctor) scattered() *Advice {
 }
 
 // writable is a format that a new image could have with advantage.
-func (d doctor) writable() string {
+func (d adviser) writable() string {
 	if d.top.Format == "vdi" || d.top.Format == "vhd" { // misaligned if made by qemu-img
 		return "qcow2"
 	}
 	return d.top.Format
 }
 
-func (d doctor) hostScattered() *Advice {
+func (d adviser) hostScattered() *Advice {
 	p := &d.r.Pieces
 	if p.HostGiB <= manyPieces || p.Host < 16 {
 		return nil
@@ -289,7 +289,7 @@ var vmdkKinds = []string{"monolithicFlat", "twoGbMaxExtentSparse", "twoGbMaxExte
 const maxNamed = 8
 
 // worst returns the most fragmented files, for a command and as text.
-func (d doctor) worst() (names []string, all string) {
+func (d adviser) worst() (names []string, all string) {
 	files := slices.DeleteFunc(slices.Clone(d.files), func(f hostFile) bool { return f.pieces < 2 })
 	slices.SortStableFunc(files, func(a, b hostFile) int { return cmp.Compare(b.pieces, a.pieces) })
 	said := []string{}
@@ -303,7 +303,7 @@ func (d doctor) worst() (names []string, all string) {
 	return names, strings.Join(said, ", ")
 }
 
-func (d doctor) chain() *Advice {
+func (d adviser) chain() *Advice {
 	if n := len(d.r.Layers); n >= longChain {
 		a := &Advice{
 			Code: "long-chain", Severity: "speed",
@@ -337,7 +337,7 @@ func (d doctor) chain() *Advice {
 	return nil
 }
 
-func (d doctor) reclaim() *Advice {
+func (d adviser) reclaim() *Advice {
 	s := &d.r.Space
 	if s.Reclaimable < minSaves || float64(s.Reclaimable) < manySaves*float64(d.stored) || d.top.Block == 0 {
 		return nil
@@ -375,7 +375,7 @@ func (d doctor) reclaim() *Advice {
 	return a
 }
 
-func (d doctor) compressed() *Advice {
+func (d adviser) compressed() *Advice {
 	s := &d.r.Space
 	if s.Compressed == 0 || s.Compressed < s.Data {
 		return nil

@@ -34,8 +34,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// seen is the inspector's answer.
-type seen struct {
+// inspectorAnswer is the inspector's answer.
+type inspectorAnswer struct {
 	Refused string  // why the image was not read; "" if it was
 	Damaged bool    // problems were found
 	Report  *Report // without its map
@@ -48,7 +48,7 @@ type seen struct {
 func serveInspections(in io.Reader, out io.Writer) error {
 	answers := json.NewEncoder(out)
 	for lines := bufio.NewScanner(in); lines.Scan(); {
-		var s seen
+		var s inspectorAnswer
 		ctx, cancel := context.WithTimeout(context.Background(), maxTime)
 		began := time.Now()
 		r, err := Inspect(ctx, lines.Text(), Options{})
@@ -125,9 +125,9 @@ func newInspector(t *testing.T) *inspector {
 
 // look makes it inspect an image; what says how the image was damaged. A crash, a hang or too much memory fails the
 // test.
-func (i *inspector) look(t *testing.T, path, what string) seen {
+func (i *inspector) look(t *testing.T, path, what string) inspectorAnswer {
 	t.Helper()
-	var s seen
+	var s inspectorAnswer
 	_, err := fmt.Fprintln(i.child, path)
 	if err == nil {
 		err = i.answers.Decode(&s)

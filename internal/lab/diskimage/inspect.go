@@ -62,7 +62,7 @@ func Inspect(ctx context.Context, path string, o Options) (_ *Report, err error)
 	}
 	m.finish()
 	r.Writes = writes(r)
-	r.Advice = advise(doctor{r: r, top: &r.Layers[0], files: hostFiles(c.Files(), places), stored: m.stored()})
+	r.Advice = advise(adviser{r: r, top: &r.Layers[0], files: hostFiles(c.Files(), places), stored: m.stored()})
 	return r, nil
 }
 

@@ -312,13 +312,13 @@ func TestMetadataIsNoRoom(t *testing.T) {
 }
 
 // patient is a fragmented image of layers, in the form that advice sees.
-func patient(layers []image.Info, files ...hostFile) doctor {
+func patient(layers []image.Info, files ...hostFile) adviser {
 	r := &Report{Layers: layers, Pieces: Pieces{Host: 5000, HostGiB: 5000}, Space: Space{Unallocated: 1}}
-	return doctor{r: r, top: &r.Layers[0], files: files, stored: 1 << 30}
+	return adviser{r: r, top: &r.Layers[0], files: files, stored: 1 << 30}
 }
 
 func TestAdviceLosesNothingUnsaid(t *testing.T) {
-	find := func(d doctor, code string) (string, []string) {
+	find := func(d adviser, code string) (string, []string) {
 		t.Helper()
 		for _, a := range advise(d) {
 			if a.Code == code {

@@ -15,17 +15,17 @@ import (
 
 const tebibyte = 1 << 40
 
-// large is a valid image of 1 TiB. Its blocks lie in the file in the reverse order of the guest's, so that no two can
-// be joined to a run.
-type large struct {
+// largeImage is a valid image of 1 TiB. Its blocks lie in the file in the reverse order of the guest's, so that no two
+// can be joined to a run.
+type largeImage struct {
 	name, format, options string
 	blocks                int64 // allocated blocks, each of block bytes
 	block                 int64
-	tables                func(t *testing.T, f *os.File, l *large)
+	tables                func(t *testing.T, f *os.File, l *largeImage)
 }
 
-func larges() []large {
-	return []large{
+func larges() []largeImage {
+	return []largeImage{
 		{"vdi", "vdi", "", tebibyte >> 20, 1 << 20, vdiTables},
 		{"vmdk", "vmdk", "", 1 << 20, 64 << 10, vmdkTables},
 		{"vhd", "vpc", "force_size=on", tebibyte >> 21, 2 << 20, vhdTables},
@@ -93,7 +93,7 @@ func lengthen(t *testing.T, f *os.File, n int64) {
 	}
 }
 
-func vdiTables(t *testing.T, f *os.File, l *large) {
+func vdiTables(t *testing.T, f *os.File, l *largeImage) {
 	le := binary.LittleEndian
 	h := read(t, f, 0, 512)
 	table := make([]byte, 0, 4*l.blocks)
@@ -105,7 +105,7 @@ func vdiTables(t *testing.T, f *os.File, l *large) {
 	lengthen(t, f, int64(le.Uint32(h[0x158:]))+l.blocks*l.block)
 }
 
-func vmdkTables(t *testing.T, f *os.File, l *large) {
+func vmdkTables(t *testing.T, f *os.File, l *largeImage) {
 	const perTable = 512
 	le := binary.LittleEndian
 	h := read(t, f, 0, 512)
@@ -121,7 +121,7 @@ func vmdkTables(t *testing.T, f *os.File, l *large) {
 	lengthen(t, f, first+l.blocks*l.block)
 }
 
-func vhdTables(t *testing.T, f *os.File, l *large) {
+func vhdTables(t *testing.T, f *os.File, l *largeImage) {
 	be := binary.BigEndian
 	footer := read(t, f, 0, 512)
 	at := int64(be.Uint64(read(t, f, 512+16, 8)))
@@ -135,7 +135,7 @@ func vhdTables(t *testing.T, f *os.File, l *large) {
 	write(t, f, (first+l.blocks*stride)*512, footer)
 }
 
-func vhdxTables(t *testing.T, f *os.File, l *large) {
+func vhdxTables(t *testing.T, f *os.File, l *largeImage) {
 	le := binary.LittleEndian
 	const chunk = 4096 // blocks of 1 MiB with sectors of 512 bytes, then an entry for a bitmap
 	var at, end int64
@@ -160,7 +160,7 @@ func vhdxTables(t *testing.T, f *os.File, l *large) {
 	lengthen(t, f, (end+l.blocks)*l.block)
 }
 
-func qcowTables(t *testing.T, f *os.File, l *large) {
+func qcowTables(t *testing.T, f *os.File, l *largeImage) {
 	be := binary.BigEndian
 	per := l.block / 8
 	l1, n := int64(be.Uint64(read(t, f, 40, 8))), l.blocks/per

@@ -12,8 +12,8 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// Doomed is a process of the test's own executable that will be killed.
-type Doomed struct {
+// Victim is a process of the test's own executable that will be killed.
+type Victim struct {
 	kill  func() error
 	ended chan struct{}
 	after time.Duration
@@ -21,7 +21,7 @@ type Doomed struct {
 
 // Doom starts one with additional environment variables, and waits until it prints a line that reached accepts. It
 // fails the test if the process ends before that. It ends the process with the test, or after patience.
-func Doom(t *testing.T, patience time.Duration, vars []string, reached func(line string) bool) *Doomed {
+func Doom(t *testing.T, patience time.Duration, vars []string, reached func(line string) bool) *Victim {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
@@ -34,7 +34,7 @@ func Doom(t *testing.T, patience time.Duration, vars []string, reached func(line
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	d := &Doomed{kill: cmd.Process.Kill, ended: make(chan struct{}), after: patience}
+	d := &Victim{kill: cmd.Process.Kill, ended: make(chan struct{}), after: patience}
 	go func() {
 		cmd.Wait()
 		w.Close()
@@ -53,7 +53,7 @@ func Doom(t *testing.T, patience time.Duration, vars []string, reached func(line
 }
 
 // Kill sends SIGKILL and waits until nothing holds the process's pipes open.
-func (d *Doomed) Kill(t *testing.T) {
+func (d *Victim) Kill(t *testing.T) {
 	t.Helper()
 	if err := d.kill(); err != nil {
 		t.Fatal(err)

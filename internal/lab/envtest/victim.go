@@ -30,8 +30,8 @@ func Main(m *testing.M, infos []env.Info) {
 	agenttest.Main(m) // the exit code is kept in m
 }
 
-// order is what a victim has to do.
-type order struct {
+// victimOrder is what a victim has to do.
+type victimOrder struct {
 	Spec     env.Spec
 	RunID    string
 	Dir      string
@@ -39,10 +39,10 @@ type order struct {
 	Agent    string
 }
 
-// given is a store of the one agent that a victim gets.
-type given order
+// singleAgent is a store of the one agent that a victim gets.
+type singleAgent victimOrder
 
-func (g given) Path(goos, goarch string) (string, error) {
+func (g singleAgent) Path(goos, goarch string) (string, error) {
 	if goos != g.OS || goarch != g.Arch {
 		return "", fmt.Errorf("this test has an agent for %s/%s only, not for %s/%s", g.OS, g.Arch, goos, goarch)
 	}
@@ -50,7 +50,7 @@ func (g given) Path(goos, goarch string) (string, error) {
 }
 
 func victim(text string, infos []env.Info) error {
-	var o order
+	var o victimOrder
 	if err := json.Unmarshal([]byte(text), &o); err != nil {
 		return fmt.Errorf("read the victim's orders: %w", err)
 	}
@@ -60,7 +60,7 @@ func victim(text string, infos []env.Info) error {
 	}
 	fmt.Println("opening")
 	ctx := context.Background()
-	e, err := info.Driver.Open(ctx, env.Options{Spec: o.Spec, RunID: o.RunID, Dir: o.Dir, Agents: given(o),
+	e, err := info.Driver.Open(ctx, env.Options{Spec: o.Spec, RunID: o.RunID, Dir: o.Dir, Agents: singleAgent(o),
 		Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func (s *suite) controllerKilled(t *testing.T) {
 	}{{"opening", 30 * time.Millisecond}, {"measuring", 700 * time.Millisecond}} {
 		t.Run(m.stage, func(t *testing.T) {
 			o := s.options(t, s.Spec)
-			text, err := json.Marshal(order{Spec: o.Spec, RunID: o.RunID, Dir: o.Dir, OS: s.OS, Arch: s.Arch,
+			text, err := json.Marshal(victimOrder{Spec: o.Spec, RunID: o.RunID, Dir: o.Dir, OS: s.OS, Arch: s.Arch,
 				Agent: s.agent(t)})
 			if err != nil {
 				t.Fatal(err)

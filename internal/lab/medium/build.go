@@ -76,11 +76,11 @@ func Probe(context.Context) env.Status {
 	return env.Status{OK: true, Detail: "xorriso, ISOLINUX, mtools, qemu-img"}
 }
 
-// parts are what boots. The kernel for BIOS may have another form.
-type parts struct{ kernel, bios, initrd, args string }
+// bootFiles are what boots. The kernel for BIOS may have another form.
+type bootFiles struct{ kernel, bios, initrd, args string }
 
 // build makes the image.
-func (t *tools) build(ctx context.Context, dir string, p parts, image string) error {
+func (t *tools) build(ctx context.Context, dir string, p bootFiles, image string) error {
 	tree := filepath.Join(dir, "tree")
 	if err := os.MkdirAll(filepath.Join(tree, "isolinux"), 0o755); err != nil {
 		return err
@@ -106,7 +106,7 @@ func (t *tools) build(ctx context.Context, dir string, p parts, image string) er
 }
 
 // buildEFI makes the file system that UEFI boots from: one file, under the name that firmware looks for.
-func (t *tools) buildEFI(ctx context.Context, dir string, p parts, image string) error {
+func (t *tools) buildEFI(ctx context.Context, dir string, p bootFiles, image string) error {
 	program := filepath.Join(dir, "program.efi")
 	size, err := t.writeProgram(program, p)
 	if err != nil {
@@ -127,7 +127,7 @@ func (t *tools) buildEFI(ctx context.Context, dir string, p parts, image string)
 }
 
 // writeProgram writes the program that UEFI runs, and returns its size.
-func (t *tools) writeProgram(path string, p parts) (int64, error) {
+func (t *tools) writeProgram(path string, p bootFiles) (int64, error) {
 	stub, err := os.ReadFile(t.stub)
 	if err != nil {
 		return 0, err

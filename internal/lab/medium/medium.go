@@ -54,8 +54,8 @@ type Options struct {
 	Args        []string // more kernel arguments; they come last
 }
 
-// Written is what a medium has.
-type Written struct {
+// Contents is what a medium has.
+type Contents struct {
 	Kernel microvm.Kernel
 	Args   string            // the kernel's command line
 	Facts  map[string]string // for record.Facts.Extra
@@ -82,15 +82,15 @@ const interpreted = "mitigations=off nokaslr tsc=reliable no_timer_check ipv6.di
 	"bpf_key_sig_kfuncs_init,btf_module_init,ftrace_check_for_weak_functions"
 
 // Write makes a medium at path, where nothing may be yet.
-func Write(ctx context.Context, path string, o Options) (Written, error) {
+func Write(ctx context.Context, path string, o Options) (Contents, error) {
 	w, err := write(ctx, path, o)
 	if err != nil {
-		return Written{}, fmt.Errorf("write boot medium: %w", err)
+		return Contents{}, fmt.Errorf("write boot medium: %w", err)
 	}
 	return w, nil
 }
 
-func write(ctx context.Context, path string, o Options) (w Written, err error) {
+func write(ctx context.Context, path string, o Options) (w Contents, err error) {
 	format, err := formatOf(path, o.Format)
 	if err != nil {
 		return w, err
@@ -112,7 +112,7 @@ func write(ctx context.Context, path string, o Options) (w Written, err error) {
 	if err := microvm.CheckAgent(c.Agent); err != nil {
 		return w, err
 	}
-	w = Written{Kernel: c.Kernel, Args: o.arguments()}
+	w = Contents{Kernel: c.Kernel, Args: o.arguments()}
 	if len(w.Args) > 2000 {
 		return w, fmt.Errorf("the kernel's command line has %d characters; it may have 2000", len(w.Args))
 	}
@@ -127,7 +127,7 @@ func write(ctx context.Context, path string, o Options) (w Written, err error) {
 		return w, err
 	}
 	image := filepath.Join(dir, "image")
-	p := parts{c.Kernel.Image, c.Kernel.Image, initrd, w.Args}
+	p := bootFiles{c.Kernel.Image, c.Kernel.Image, initrd, w.Args}
 	how := ""
 	if o.Interpreted {
 		if bare, err := microvm.Bare(o.Cache, p.kernel); err == nil { // else it boots more slowly

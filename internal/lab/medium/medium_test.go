@@ -33,7 +33,7 @@ func kernel(t *testing.T) microvm.Kernel {
 // TestFormatsHoldTheSame: that it boots is tested with package serial.
 func TestFormatsHoldTheSame(t *testing.T) {
 	dir := t.TempDir()
-	o := Options{Agents: self{}, Kernel: kernel(t), Common: true, Port: "ttyS1", Baud: 9600,
+	o := Options{Agents: thisFile{}, Kernel: kernel(t), Common: true, Port: "ttyS1", Baud: 9600,
 		Scratch: "a disk", Interpreted: true, Args: []string{"loglevel=7"}}
 	sizes := map[string]int64{}
 	for _, f := range []string{"iso", "vdi", "vmdk", "vhdx"} { // a qcow2 boots there, as two of these do
@@ -105,7 +105,7 @@ func TestWhatCannotBeWritten(t *testing.T) {
 		"media are for amd64":        {"x.iso", Options{Kernel: arm}},
 		"tare guest fetch":           {"x.iso", Options{Cache: t.TempDir(), Modules: []string{"nosuchmodule"}}},
 		"command line has 3":         {"x.iso", Options{Kernel: k, Args: []string{strings.Repeat("a", 3000)}}},
-		"no agent for linux/amd64":   {"x.iso", Options{Kernel: k, Agents: none{}}},
+		"no agent for linux/amd64":   {"x.iso", Options{Kernel: k, Agents: noAgents{}}},
 		"no such file or directory":  {filepath.Join(t.TempDir(), "none", "x.iso"), Options{Kernel: k}},
 	} {
 		path := c.path
@@ -113,7 +113,7 @@ func TestWhatCannotBeWritten(t *testing.T) {
 			path = filepath.Join(t.TempDir(), path)
 		}
 		if c.o.Agents == nil {
-			c.o.Agents = self{}
+			c.o.Agents = thisFile{}
 		}
 		if _, err := Write(t.Context(), path, c.o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want an error with %q: %v", want, err)
@@ -130,13 +130,13 @@ func TestWhatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// self gives this file as the agent: what is written here is not booted.
-type self struct{}
+// thisFile gives this file as the agent: what is written here is not booted.
+type thisFile struct{}
 
-func (self) Path(string, string) (string, error) { return "medium_test.go", nil }
+func (thisFile) Path(string, string) (string, error) { return "medium_test.go", nil }
 
-type none struct{}
+type noAgents struct{}
 
-func (none) Path(goos, goarch string) (string, error) {
+func (noAgents) Path(goos, goarch string) (string, error) {
 	return "", &os.PathError{Op: "no agent for " + goos + "/" + goarch, Err: os.ErrNotExist}
 }

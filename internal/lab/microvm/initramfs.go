@@ -38,17 +38,17 @@ type Contents struct {
 	Unsigned bool
 }
 
-// Written is the result of Initramfs.
-type Written struct {
+// InitramfsInfo is the result of Initramfs.
+type InitramfsInfo struct {
 	SHA256 string // hexadecimal
 	Bytes  int64
 }
 
 // Initramfs writes the archive that a guest boots from to the file dest. The same input gives the same bytes.
-func Initramfs(dest string, c Contents) (done Written, err error) {
+func Initramfs(dest string, c Contents) (done InitramfsInfo, err error) {
 	f, err := os.OpenFile(dest, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return Written{}, fmt.Errorf("write initramfs: %w", err)
+		return InitramfsInfo{}, fmt.Errorf("write initramfs: %w", err)
 	}
 	defer func() {
 		if e := f.Close(); err == nil {
@@ -61,13 +61,13 @@ func Initramfs(dest string, c Contents) (done Written, err error) {
 	h := sha256.New()
 	w := bufio.NewWriterSize(io.MultiWriter(f, h), 1<<20)
 	if err := errors.Join(writeInitramfs(cpio.Newc.Writer(w), c), w.Flush()); err != nil {
-		return Written{}, fmt.Errorf("write initramfs: %w", err)
+		return InitramfsInfo{}, fmt.Errorf("write initramfs: %w", err)
 	}
 	info, err := f.Stat()
 	if err != nil {
-		return Written{}, fmt.Errorf("write initramfs: %w", err)
+		return InitramfsInfo{}, fmt.Errorf("write initramfs: %w", err)
 	}
-	return Written{hex.EncodeToString(h.Sum(nil)), info.Size()}, nil
+	return InitramfsInfo{hex.EncodeToString(h.Sum(nil)), info.Size()}, nil
 }
 
 // writeInitramfs writes the archive. Owners and times are zero, so that the same files give the same archive. The

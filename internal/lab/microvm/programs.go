@@ -211,7 +211,7 @@ func (c *closure) nameService(dir string) error {
 
 // find searches a library in the linker's order (ld.so(8)): DT_RPATH of the object and of its loaders, unless the
 // object has a DT_RUNPATH; DT_RUNPATH; the linker's folders. Files for other machines are skipped.
-func (c *closure) find(name string, by *object) (path string, l links, err error) {
+func (c *closure) find(name string, by *object) (path string, l dynamicLinks, err error) {
 	var dirs []libraryDir
 	if strings.ContainsRune(name, '/') {
 		dirs, name = []libraryDir{{path: filepath.Dir(name)}}, filepath.Base(name)
@@ -255,8 +255,8 @@ func plainDirs(paths []string) []libraryDir {
 	return dirs
 }
 
-// links is what an ELF file says about its dynamic linker and libraries.
-type links struct {
+// dynamicLinks is what an ELF file says about its dynamic linker and libraries.
+type dynamicLinks struct {
 	class   elf.Class
 	machine elf.Machine
 	linker  string // "" for a library or a static program
@@ -265,15 +265,15 @@ type links struct {
 	runpath []string // nil if there is none
 }
 
-func (c *closure) links(path string) (links, error) {
+func (c *closure) links(path string) (dynamicLinks, error) {
 	f, err := os.Open(filepath.Join(c.root, path))
 	if err != nil {
-		return links{}, err
+		return dynamicLinks{}, err
 	}
 	defer f.Close()
 	var magic [4]byte
 	if _, err := io.ReadFull(f, magic[:]); err == nil && magic[0] == '#' && magic[1] == '!' {
-		return links{}, errors.New("it is a script, and the guest has no shell")
+		return dynamicLinks{}, errors.New("it is a script, and the guest has no shell")
 	}
 	l, err := readLinks(f)
 	if err != nil {
@@ -296,7 +296,7 @@ func (c *closure) links(path string) (links, error) {
 }
 
 // readLinks reads an ELF file of unknown origin in bounded memory.
-func readLinks(r io.ReaderAt) (l links, err error) {
+func readLinks(r io.ReaderAt) (l dynamicLinks, err error) {
 	f, err := elf.NewFile(r)
 	if err != nil {
 		return l, fmt.Errorf("it is not a program: %w", err)

@@ -53,7 +53,7 @@ func (e finalError) Unwrap() error { return e.error }
 
 // await asks the server again and again, until it answers, returns a finalError or has ended, or patience is over.
 func (d *daemon) await(ctx context.Context, answers func(context.Context) error) error {
-	ctx, cancel := proc.WithPatience(ctx, patience)
+	ctx, cancel := proc.WithTimeout(ctx, patience)
 	defer cancel()
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
 		err := answers(ctx)

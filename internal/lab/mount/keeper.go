@@ -113,7 +113,7 @@ func (k *keeper) keep() {
 
 // await greets the daemon as QEMU would. The daemon that answered then ends, and the next one starts.
 func (k *keeper) await(ctx context.Context) error {
-	ctx, cancel := proc.WithPatience(ctx, patience)
+	ctx, cancel := proc.WithTimeout(ctx, patience)
 	defer cancel()
 	answered := make(chan error, 1)
 	go func() { answered <- k.greet(ctx) }()

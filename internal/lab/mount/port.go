@@ -25,15 +25,15 @@ func settingPort() env.Setting {
 		}}
 }
 
-// begin starts a server on the given ports and returns a function that asks it whether it serves.
-type begin func(ports []int) (*daemon, func(context.Context) error, error)
+// startFunc starts a server on the given ports and returns a function that asks it whether it serves.
+type startFunc func(ports []int) (*daemon, func(context.Context) error, error)
 
 // maxTries bounds the attempts with other ports: another program may take a free port before the server does.
 const maxTries = 4
 
 // listen starts a server that needs count ports, the first of which may be the user's choice, and waits until it
 // serves. The server ends with the mount.
-func (j *job) listen(ctx context.Context, count int, start begin) (*daemon, []int, error) {
+func (j *job) listen(ctx context.Context, count int, start startFunc) (*daemon, []int, error) {
 	chosen := 0
 	if v := j.get("port"); v != "auto" {
 		chosen, _ = strconv.Atoi(v) // checked by Setting.Check

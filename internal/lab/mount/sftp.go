@@ -27,7 +27,7 @@ var opensshRE = sync.OnceValue(func() *regexp.Regexp {
 
 // greetSFTP connects with the real client, as the guest will, and reads the SFTP server's greeting.
 func greetSFTP(ctx context.Context, ssh, config string) (g sftpGreeting, err error) {
-	ctx, cancel := proc.WithPatience(ctx, patience)
+	ctx, cancel := proc.WithTimeout(ctx, patience)
 	defer cancel()
 	s, err := proc.Start(proc.Command(ctx, ssh, "-v", "-F", config, "-s", "tare", "sftp"))
 	if err != nil {

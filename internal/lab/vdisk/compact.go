@@ -61,7 +61,7 @@ func (i *Image) compactInPlace(ctx context.Context) error {
 	if err != nil {
 		return errors.New(vboxManage + " is not installed")
 	}
-	ctx, cancel := proc.WithPatience(ctx, limit)
+	ctx, cancel := proc.WithTimeout(ctx, limit)
 	defer cancel()
 	for _, argv := range compactCommands(i.Path) {
 		i.Made = append(i.Made, argv)

@@ -163,7 +163,7 @@ func runTool(ctx context.Context, argv ...string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s is not installed; %s", argv[0], Remedy)
 	}
-	ctx, cancel := proc.WithPatience(ctx, limit)
+	ctx, cancel := proc.WithTimeout(ctx, limit)
 	defer cancel()
 	return proc.Run(ctx, nil, append([]string{path}, argv[1:]...)...)
 }

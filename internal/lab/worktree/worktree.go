@@ -194,20 +194,20 @@ func Forget(dir string, dry bool) ([]string, error) {
 // worktrees is the folder of .git in which git keeps a record of each worktree beside the first.
 const worktrees = "worktrees"
 
-// kept is what git keeps of a worktree.
-type kept struct {
+// worktreeRecord is what git keeps of a worktree.
+type worktreeRecord struct {
 	record string // a folder of .git
 	path   string // the worktree, which may be gone
 }
 
 // records lists what git keeps of worktrees. Without any there is no error.
-func records(common string) ([]kept, error) {
+func records(common string) ([]worktreeRecord, error) {
 	all := filepath.Join(common, worktrees)
 	entries, err := os.ReadDir(all)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	var out []kept
+	var out []worktreeRecord
 	for _, e := range entries {
 		record := filepath.Join(all, e.Name())
 		at, err := readSmall(filepath.Join(record, "gitdir"))
@@ -217,7 +217,7 @@ func records(common string) ([]kept, error) {
 		if !filepath.IsAbs(at) { // with worktree.useRelativePaths
 			at = filepath.Join(record, at)
 		}
-		out = append(out, kept{record, filepath.Dir(at)})
+		out = append(out, worktreeRecord{record, filepath.Dir(at)})
 	}
 	return out, err
 }

@@ -56,7 +56,7 @@ func Start(ctx context.Context, o Options) (Server, error) {
 				"data directory are not known: load a dump (data=FILE.sql) for a load from elsewhere", o.Product)
 		}
 	}
-	ctx, cancel := proc.WithPatience(ctx, startTime)
+	ctx, cancel := proc.WithTimeout(ctx, startTime)
 	defer cancel()
 	if !o.Open {
 		return start(ctx, o)

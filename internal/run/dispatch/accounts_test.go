@@ -8,7 +8,7 @@ func TestParseAccounts(t *testing.T) {
 	if len(got) != 5 {
 		t.Fatalf("%v", got)
 	}
-	for id, want := range map[string]Seen{"12": {Phase: Ended, Detail: "COMPLETED"},
+	for id, want := range map[string]PartStatus{"12": {Phase: Ended, Detail: "COMPLETED"},
 		"13": {Phase: Ended, Detail: "its job was cancelled", Final: true}, "14": {Phase: Ended, Detail: "TIMEOUT"},
 		"16": {Phase: Working}} {
 		j := got[id]

@@ -23,7 +23,8 @@ import (
 // nothing: run.json has to say first what will be asked for.
 func TestStateThatCannotBeWritten(t *testing.T) {
 	dir := t.TempDir()
-	h := &hosts{dir: dir, rng: rand.New(rand.NewPCG(1, 2)), jobs: map[int]*Seen{}, begun: map[int]int{}}
+	h := &hosts{dir: dir, rng: rand.New(rand.NewPCG(1, 2)), jobs: map[int]*PartStatus{},
+		begun: map[int]int{}}
 	blocked := filepath.Join(dir, StateFile+".part") // a folder of that name takes no file
 	troubles := 0
 	c := Config{Dir: dir, Name: "sim", ID: "f", Plan: "p", Every: time.Microsecond, Engine: h,
@@ -55,14 +56,14 @@ func TestStateThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// narrow takes so many parts at a time and no more.
-type narrow struct {
+// limitedEngine takes so many parts at a time and no more.
+type limitedEngine struct {
 	*hosts
 	most, refused int
 	always        bool
 }
 
-func (n *narrow) Start(ctx context.Context, p Part) (string, error) {
+func (n *limitedEngine) Start(ctx context.Context, p Part) (string, error) {
 	there := 0
 	for _, j := range n.jobs {
 		if j.Phase == Waiting || j.Phase == Working {
@@ -80,8 +81,8 @@ func (n *narrow) Start(ctx context.Context, p Part) (string, error) {
 // one that never takes any is an error.
 func TestFullQueue(t *testing.T) {
 	dir := t.TempDir()
-	e := &narrow{hosts: &hosts{dir: dir, rng: rand.New(rand.NewPCG(1, 2)), jobs: map[int]*Seen{}, begun: map[int]int{}},
-		most: 7}
+	e := &limitedEngine{hosts: &hosts{dir: dir, rng: rand.New(rand.NewPCG(1, 2)), jobs: map[int]*PartStatus{},
+		begun: map[int]int{}}, most: 7}
 	c := Config{Dir: dir, Name: "sim", ID: "f", Plan: "p", Every: time.Microsecond, Engine: e,
 		Prepare: func(string, *State) error { return nil }}
 	for i := range 100 {
@@ -104,7 +105,7 @@ func TestFullQueue(t *testing.T) {
 		t.Errorf("%d are done; doubled %v; refused %d times in %d looks", done, e.doubled, e.refused, e.looks)
 	}
 	e.always, c.Dir = true, t.TempDir()
-	e.jobs = map[int]*Seen{}
+	e.jobs = map[int]*PartStatus{}
 	if s, err := Run(t.Context(), c); !errors.Is(err, ErrFull) || s.Parts[0].Tries != 0 {
 		t.Errorf("an engine that never takes any: %v, %+v", err, s.Parts[0])
 	}
@@ -119,7 +120,7 @@ func TestManyParts(t *testing.T) {
 		n = k
 	}
 	dir := t.TempDir()
-	h := &hosts{dir: dir, rng: rand.New(rand.NewPCG(3, 4)), jobs: map[int]*Seen{}, begun: map[int]int{}}
+	h := &hosts{dir: dir, rng: rand.New(rand.NewPCG(3, 4)), jobs: map[int]*PartStatus{}, begun: map[int]int{}}
 	rounds := 0
 	c := Config{Dir: dir, Name: "sim", ID: "f", Plan: "p", Every: time.Microsecond, Patience: time.Hour, Engine: h,
 		Prepare: func(string, *State) error { return nil },
@@ -206,8 +207,8 @@ func TestReceivedWholeOrNotAtAll(t *testing.T) {
 
 // TestBehindAnother holds that a part which waits for its machine is told as such, with what it waits for.
 func TestBehindAnother(t *testing.T) {
-	working := Seen{Phase: Working, Job: "j"}
-	for said, want := range map[string]Seen{
+	working := PartStatus{Phase: Working, Job: "j"}
+	for said, want := range map[string]PartStatus{
 		"": working, "result     part\n": working,
 		"waiting    another part works: part 3\nbegins     part 1\n": working,
 		"tare: no id\nwaiting    another part works: part 3\n": {Phase: Waiting, Job: "j", News: true,
@@ -220,7 +221,7 @@ func TestBehindAnother(t *testing.T) {
 	told := 0
 	r := &runner{Config: Config{Tell: func(Part) { told++ }}}
 	p := &Part{Phase: Waiting}
-	for _, s := range []Seen{{Phase: Waiting, Detail: "Priority"}, {Phase: Waiting, Detail: "part 3", News: true},
+	for _, s := range []PartStatus{{Phase: Waiting, Detail: "Priority"}, {Phase: Waiting, Detail: "part 3", News: true},
 		{Phase: Waiting, Detail: "part 3", News: true}, {Phase: Waiting, Detail: "part 4", News: true}} {
 		r.set(p, s)
 	}

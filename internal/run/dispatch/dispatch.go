@@ -69,8 +69,8 @@ type State struct {
 	Parts  []Part `json:"parts"`
 }
 
-// Seen is what an engine sees of a part.
-type Seen struct {
+// PartStatus is what an engine sees of a part.
+type PartStatus struct {
 	Phase  Phase
 	Detail string
 	Job    string
@@ -83,7 +83,7 @@ type Seen struct {
 // Engine runs parts on hosts.
 type Engine interface {
 	// Look says of each part, by its number, how far it is; Absent for one that the engine does not know.
-	Look(ctx context.Context, parts []Part) (map[int]Seen, error)
+	Look(ctx context.Context, parts []Part) (map[int]PartStatus, error)
 	// Start asks for a part and returns what the engine calls it.
 	Start(ctx context.Context, p Part) (job string, err error)
 	// Drop takes back a part that was asked for.
@@ -337,7 +337,7 @@ func (r *runner) step(ctx context.Context) (left int, err error) {
 			if e, ok := r.Engine.(interface{ Tidy(context.Context, Part) }); ok && p.Job != "" {
 				e.Tidy(ctx, *p)
 			}
-			r.set(p, Seen{Phase: Done, Job: p.Job})
+			r.set(p, PartStatus{Phase: Done, Job: p.Job})
 			continue
 		}
 		open = append(open, *p)
@@ -390,17 +390,17 @@ func (r *runner) packed(p *Part) bool {
 }
 
 // follow does what follows from how far a part is, and tells whether it is to be asked for.
-func (r *runner) follow(ctx context.Context, p *Part, s Seen) (ask bool, err error) {
+func (r *runner) follow(ctx context.Context, p *Part, s PartStatus) (ask bool, err error) {
 	switch s.Phase {
 	case "", Absent:
 		if p.Tries < mostTries {
 			return true, nil
 		}
-		s = Seen{Phase: Failed, Detail: cmp.Or(p.Detail, "it was started, but it is not there any more")}
+		s = PartStatus{Phase: Failed, Detail: cmp.Or(p.Detail, "it was started, but it is not there any more")}
 	case Ended:
 		// It may have ended since the last look for its result.
 		if r.packed(p) {
-			s = Seen{Phase: Done, Job: s.Job}
+			s = PartStatus{Phase: Done, Job: s.Job}
 			break
 		}
 		// Before the first try of this call, what ended is what an earlier call gave up.
@@ -469,18 +469,18 @@ func (r *runner) ask(ctx context.Context, parts []*Part) error {
 func (r *runner) asked(ctx context.Context, p *Part, job string, err error) {
 	switch {
 	case err == nil:
-		r.set(p, Seen{Phase: Waiting, Job: job})
+		r.set(p, PartStatus{Phase: Waiting, Job: job})
 	case ctx.Err() != nil || errors.Is(err, ErrFull):
 		p.Tries--
 	case p.Tries >= mostTries || errors.Is(err, ErrNoProgram):
-		r.set(p, Seen{Phase: Failed, Detail: err.Error()})
+		r.set(p, PartStatus{Phase: Failed, Detail: err.Error()})
 	default:
-		r.set(p, Seen{Phase: Ended, Detail: err.Error()})
+		r.set(p, PartStatus{Phase: Ended, Detail: err.Error()})
 	}
 }
 
 // set writes down how far a part is, and tells of a change.
-func (r *runner) set(p *Part, s Seen) {
+func (r *runner) set(p *Part, s PartStatus) {
 	changed := p.Phase != s.Phase || s.Job != "" && p.Job != s.Job || s.News && p.Detail != s.Detail
 	p.Phase, p.Detail = s.Phase, s.Detail
 	if s.Job != "" {

@@ -17,19 +17,19 @@ import (
 type hosts struct {
 	dir     string
 	rng     *rand.Rand
-	jobs    map[int]*Seen
+	jobs    map[int]*PartStatus
 	begun   map[int]int // how often a part was asked for
 	doubled []int       // parts asked for while they were there
 	silent  bool        // the engine does not answer now and then
 	looks   int
 }
 
-func (h *hosts) Look(_ context.Context, parts []Part) (map[int]Seen, error) {
+func (h *hosts) Look(_ context.Context, parts []Part) (map[int]PartStatus, error) {
 	h.looks++
 	if h.silent && h.rng.IntN(5) == 0 {
 		return nil, errors.New("the queue does not answer")
 	}
-	out := map[int]Seen{}
+	out := map[int]PartStatus{}
 	for _, p := range parts {
 		j := h.jobs[p.Number]
 		if j == nil {
@@ -63,12 +63,12 @@ func (h *hosts) Start(_ context.Context, p Part) (string, error) {
 	}
 	h.begun[p.Number]++
 	job := fmt.Sprint(p.Number, "-", h.begun[p.Number])
-	h.jobs[p.Number] = &Seen{Phase: Waiting, Job: job}
+	h.jobs[p.Number] = &PartStatus{Phase: Waiting, Job: job}
 	return job, nil
 }
 
 func (h *hosts) Drop(_ context.Context, p Part) error {
-	h.jobs[p.Number] = &Seen{Phase: Ended, Detail: "cancelled", Final: true}
+	h.jobs[p.Number] = &PartStatus{Phase: Ended, Detail: "cancelled", Final: true}
 	return nil
 }
 
@@ -82,7 +82,8 @@ func TestControllerComesAndGoes(t *testing.T) {
 	for i := range n {
 		c.Hosts = append(c.Hosts, fmt.Sprintf("n%04d", i))
 	}
-	h := &hosts{dir: dir, rng: rand.New(rand.NewPCG(1, 2)), jobs: map[int]*Seen{}, begun: map[int]int{}, silent: true}
+	h := &hosts{dir: dir, rng: rand.New(rand.NewPCG(1, 2)), jobs: map[int]*PartStatus{}, begun: map[int]int{},
+		silent: true}
 	c.Engine = h
 	var s *State
 	for calls := 1; ; calls++ {
@@ -145,7 +146,7 @@ func TestControllerComesAndGoes(t *testing.T) {
 func TestStuckIsGivenUp(t *testing.T) {
 	dir := t.TempDir()
 	h := &hosts{dir: dir, rng: rand.New(rand.NewPCG(1, 2)), begun: map[int]int{},
-		jobs: map[int]*Seen{1: {Phase: Stuck, Detail: "node down", Job: "1"}}}
+		jobs: map[int]*PartStatus{1: {Phase: Stuck, Detail: "node down", Job: "1"}}}
 	s, err := Run(t.Context(), Config{Dir: dir, Name: "sim", ID: "f", Plan: "p", Every: time.Microsecond, Engine: h,
 		Patience: time.Millisecond, Hosts: []string{"n1"}, Prepare: func(string, *State) error { return nil }})
 	if err != nil {
@@ -189,7 +190,7 @@ func TestEachHostIsLookedAt(t *testing.T) {
 
 func TestOtherRunIsRefused(t *testing.T) {
 	dir := t.TempDir()
-	h := &hosts{dir: dir, rng: rand.New(rand.NewPCG(1, 2)), begun: map[int]int{}, jobs: map[int]*Seen{}}
+	h := &hosts{dir: dir, rng: rand.New(rand.NewPCG(1, 2)), begun: map[int]int{}, jobs: map[int]*PartStatus{}}
 	c := Config{Dir: dir, Name: "sim", ID: "f", Plan: "p", Every: time.Microsecond, Engine: h, Hosts: []string{"n1"},
 		Prepare: func(string, *State) error { return nil }}
 	if _, err := Run(t.Context(), c); err != nil {
@@ -221,7 +222,7 @@ func TestParseQueue(t *testing.T) {
 		"13|tare-ab-2|PENDING|Nodes required for job are DOWN, DRAINED or reserved\n"+
 		"9|tare-ab-1|CANCELLED|None\n14|tare-abc-3|RUNNING|None\nnoise\n15|tare-ab-x|RUNNING|None\n"+
 		"16|tare-ab-4|TIMEOUT|TimeLimit\n17|tare-ab-5|PENDING|BeginTime\n18|tare-ab-6|CANCELLED|None\n"), "tare-ab-")
-	want := map[int]Seen{
+	want := map[int]PartStatus{
 		1: {Phase: Working, Job: "12"},
 		2: {Phase: Stuck, Job: "13", Detail: "Nodes required for job are DOWN, DRAINED or reserved"},
 		4: {Phase: Ended, Job: "16", Detail: "TIMEOUT: out of time"},

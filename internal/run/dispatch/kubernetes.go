@@ -107,7 +107,7 @@ func (k *Kubernetes) Drop(ctx context.Context, p Part) error {
 }
 
 // Look implements Engine. A result is fetched at once, and then its Job is removed.
-func (k *Kubernetes) Look(ctx context.Context, parts []Part) (map[int]Seen, error) {
+func (k *Kubernetes) Look(ctx context.Context, parts []Part) (map[int]PartStatus, error) {
 	out, err := k.objects(ctx)
 	if err != nil {
 		return nil, err
@@ -116,14 +116,14 @@ func (k *Kubernetes) Look(ctx context.Context, parts []Part) (map[int]Seen, erro
 	if err != nil {
 		return nil, err
 	}
-	seen := map[int]Seen{}
+	seen := map[int]PartStatus{}
 	for i := range parts {
 		p := &parts[i]
 		j := found[p.Number]
 		if j == nil || j.job == nil {
 			switch p.Phase {
 			case Waiting, Stuck, Working: // it was there
-				seen[p.Number] = Seen{Phase: Ended, Job: p.Job, Detail: "its Job was deleted", Final: true}
+				seen[p.Number] = PartStatus{Phase: Ended, Job: p.Job, Detail: "its Job was deleted", Final: true}
 			}
 			continue
 		}
@@ -147,7 +147,7 @@ func (k *Kubernetes) objects(ctx context.Context) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, kubeAnswer)
 	defer cancel()
 	cmd := proc.Command(ctx, kubectl(k.Args, "get", "jobs,pods", "--selector="+kubeFleet+"="+k.ID, "--output=json")...)
-	out, said := &bounded{most: maxObjects}, proc.NewTail(4<<10)
+	out, said := &limitedBuffer{most: maxObjects}, proc.NewTail(4<<10)
 	cmd.Stdout, cmd.Stderr = out, said
 	if err := proc.Wait(cmd); err != nil {
 		return nil, fmt.Errorf("ask Kubernetes for the fleet's Jobs: %w: %s", err, proc.Line(string(said.Bytes())))
@@ -155,13 +155,13 @@ func (k *Kubernetes) objects(ctx context.Context) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// bounded is memory that refuses more than it has room for.
-type bounded struct {
+// limitedBuffer is memory that refuses more than it has room for.
+type limitedBuffer struct {
 	bytes.Buffer
 	most int
 }
 
-func (b *bounded) Write(p []byte) (int, error) {
+func (b *limitedBuffer) Write(p []byte) (int, error) {
 	if b.Len()+len(p) > b.most {
 		return 0, fmt.Errorf("it is longer than %d MiB", b.most>>20)
 	}
@@ -169,23 +169,23 @@ func (b *bounded) Write(p []byte) (int, error) {
 }
 
 // fetch brings the result of a part that has ended here, whole or not at all, and then removes its Job.
-func (k *Kubernetes) fetch(ctx context.Context, p *Part, j *kubePartSeen) Seen {
+func (k *Kubernetes) fetch(ctx context.Context, p *Part, j *kubeStatus) PartStatus {
 	name := j.job.Metadata.Name
 	err := k.bring(ctx, p, j)
 	switch {
 	case err == nil:
 		// It is here: what cannot be removed there, the cluster removes a week after its end.
 		_, _ = k.call(ctx, nil, "delete", "job", k.job(p.Number), "--ignore-not-found", "--wait=false")
-		return Seen{Phase: Ended, Job: name}
+		return PartStatus{Phase: Ended, Job: name}
 	case errors.Is(err, ErrNotLogged):
 		// Measuring it again would end in the same way.
-		return Seen{Phase: Ended, Job: name, Final: true, Detail: err.Error() +
+		return PartStatus{Phase: Ended, Job: name, Final: true, Detail: err.Error() +
 			"; runtimes keep only the end of a long one: give the parts a volume with --volume claim=NAME,at=DIR"}
 	}
-	return Seen{Phase: Stuck, Job: name, Detail: err.Error()} // it is there still
+	return PartStatus{Phase: Stuck, Job: name, Detail: err.Error()} // it is there still
 }
 
-func (k *Kubernetes) bring(ctx context.Context, p *Part, j *kubePartSeen) error {
+func (k *Kubernetes) bring(ctx context.Context, p *Part, j *kubeStatus) error {
 	return receive(k.Dir, p, func(f *os.File) error {
 		if k.Volume.At != "" {
 			return k.copyResult(f, p)
@@ -221,7 +221,7 @@ func (k *Kubernetes) copyResult(to io.Writer, p *Part) error {
 }
 
 // readLog takes the result from the log of the Pod that has it.
-func (k *Kubernetes) readLog(ctx context.Context, j *kubePartSeen, f *os.File) error {
+func (k *Kubernetes) readLog(ctx context.Context, j *kubeStatus, f *os.File) error {
 	if j.pod == nil {
 		return fmt.Errorf("%w: its Pod is gone", ErrNotLogged)
 	}
@@ -249,7 +249,7 @@ func (k *Kubernetes) readLog(ctx context.Context, j *kubePartSeen, f *os.File) e
 }
 
 // said is the last line of what a part printed; "" where nobody knows.
-func (k *Kubernetes) said(ctx context.Context, p *Part, j *kubePartSeen) string {
+func (k *Kubernetes) said(ctx context.Context, p *Part, j *kubeStatus) string {
 	out, err := k.call(ctx, nil, "logs", j.pod.Metadata.Name, "--container="+kubeContainer, "--tail=40",
 		"--limit-bytes=65536")
 	if err != nil {
@@ -326,18 +326,18 @@ type kubeTerminated struct {
 	Reason string `json:"reason"`
 }
 
-// kubePartSeen is what the cluster has of a part: its Job, and the newest of its Pods.
-type kubePartSeen struct{ job, pod *kubeObject }
+// kubeStatus is the state of a part in the cluster: its Job, and the newest of its Pods.
+type kubeStatus struct{ job, pod *kubeObject }
 
 // parseObjects sorts a list of Jobs and Pods by the parts that they belong to.
-func parseObjects(src []byte, id string) (map[int]*kubePartSeen, error) {
+func parseObjects(src []byte, id string) (map[int]*kubeStatus, error) {
 	var list struct {
 		Items []*kubeObject `json:"items"`
 	}
 	if err := json.Unmarshal(src, &list); err != nil {
 		return nil, fmt.Errorf("what kubectl printed is no list: %w", err)
 	}
-	found := map[int]*kubePartSeen{}
+	found := map[int]*kubeStatus{}
 	for _, o := range list.Items {
 		if o == nil || o.Metadata.Labels[kubeFleet] != id {
 			continue
@@ -348,7 +348,7 @@ func parseObjects(src []byte, id string) (map[int]*kubePartSeen, error) {
 		}
 		s := found[n]
 		if s == nil {
-			s = &kubePartSeen{}
+			s = &kubeStatus{}
 			found[n] = s
 		}
 		switch {
@@ -371,29 +371,30 @@ func (o *kubeObject) condition(name string) *kubeCondition {
 }
 
 // seen says how far a part is: Done where its container has ended well and its result is to be fetched.
-func (s *kubePartSeen) seen() Seen {
+func (s *kubeStatus) seen() PartStatus {
 	if s.job.condition("Complete").Status == "True" || s.job.condition("SuccessCriteriaMet").Status == "True" {
-		return Seen{Phase: Done}
+		return PartStatus{Phase: Done}
 	}
 	if c := s.job.condition("Failed"); c.Status == "True" {
 		// The Pod says more than "Job has reached the specified backoff limit".
-		return Seen{Phase: Ended, Detail: cmp.Or(s.why(), c.Message, c.Reason, "it failed")}
+		return PartStatus{Phase: Ended, Detail: cmp.Or(s.why(), c.Message, c.Reason, "it failed")}
 	}
 	if s.job.Metadata.Deleting != nil {
-		return Seen{Phase: Stuck, Detail: "its Job is being deleted"}
+		return PartStatus{Phase: Stuck, Detail: "its Job is being deleted"}
 	}
 	if s.pod == nil && time.Since(s.job.Metadata.Created) < podPatience {
-		return Seen{Phase: Waiting}
+		return PartStatus{Phase: Waiting}
 	}
 	if s.pod == nil {
 		// A quota, or an admission that refuses the Pod: the Job tries on.
-		return Seen{Phase: Stuck, Detail: "it has no Pod: kubectl describe job " + s.job.Metadata.Name + " says why"}
+		return PartStatus{Phase: Stuck,
+			Detail: "it has no Pod: kubectl describe job " + s.job.Metadata.Name + " says why"}
 	}
 	return s.pod.podSeen()
 }
 
 // why is what ended the container.
-func (s *kubePartSeen) why() string {
+func (s *kubeStatus) why() string {
 	if s.pod == nil {
 		return ""
 	}
@@ -414,33 +415,33 @@ const podPatience = time.Minute
 // passing are the reasons of a container that waits as each does at first.
 var passing = []string{"", "ContainerCreating", "PodInitializing"}
 
-func (o *kubeObject) podSeen() Seen {
+func (o *kubeObject) podSeen() PartStatus {
 	switch {
 	case o.Metadata.Deleting != nil:
-		return Seen{Phase: Stuck, Detail: "its Pod is taken off the node"}
+		return PartStatus{Phase: Stuck, Detail: "its Pod is taken off the node"}
 	case o.Status.Phase == "Running":
 		// Without probes, a Pod that runs and is not ready is one whose node does not answer.
 		if c := o.condition("Ready"); c.Status == "False" && len(o.Status.Containers) > 0 && c.Reason == "" {
-			return Seen{Phase: Stuck, Detail: "its node does not answer"}
+			return PartStatus{Phase: Stuck, Detail: "its node does not answer"}
 		}
-		return Seen{Phase: Working}
+		return PartStatus{Phase: Working}
 	case o.Status.Phase == "Succeeded" || o.Status.Phase == "Failed":
-		return Seen{Phase: Working} // its Job has not seen it yet
+		return PartStatus{Phase: Working} // its Job has not seen it yet
 	case o.Status.Phase == "Unknown":
-		return Seen{Phase: Stuck, Detail: "its node does not answer"}
+		return PartStatus{Phase: Stuck, Detail: "its node does not answer"}
 	}
 	for _, c := range o.Status.Containers {
 		if w := c.State.Waiting; w != nil && !slices.Contains(passing, w.Reason) {
-			return Seen{Phase: Stuck, Detail: strings.Trim(w.Reason+": "+w.Message, ": ")}
+			return PartStatus{Phase: Stuck, Detail: strings.Trim(w.Reason+": "+w.Message, ": ")}
 		}
 	}
 	c := o.condition("PodScheduled")
 	if c.Status != "False" {
-		return Seen{Phase: Waiting}
+		return PartStatus{Phase: Waiting}
 	}
 	// The node has another part, of this user or another: it ends.
 	if strings.Contains(c.Message, "anti-affinity") {
-		return Seen{Phase: Waiting, Detail: "another part of a fleet works on its node"}
+		return PartStatus{Phase: Waiting, Detail: "another part of a fleet works on its node"}
 	}
-	return Seen{Phase: Stuck, Detail: cmp.Or(c.Message, c.Reason)}
+	return PartStatus{Phase: Stuck, Detail: cmp.Or(c.Message, c.Reason)}
 }

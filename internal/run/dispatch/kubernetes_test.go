@@ -168,33 +168,36 @@ func TestKubernetesSeen(t *testing.T) {
 	const pod = `{"kind":"Pod","metadata":{"name":"p","labels":{"tare.fleet":"f","tare.part":"1"}%s},"status":{%s}}`
 	for name, c := range map[string]struct {
 		job, meta, pod string
-		want           Seen
+		want           PartStatus
 	}{
 		"no pod": {"", "", "none",
-			Seen{Phase: Stuck, Detail: "it has no Pod: kubectl describe job tare-f-1 says why"}},
-		"pending": {"", "", `"phase":"Pending"`, Seen{Phase: Waiting}},
+			PartStatus{Phase: Stuck, Detail: "it has no Pod: kubectl describe job tare-f-1 says why"}},
+		"pending": {"", "", `"phase":"Pending"`, PartStatus{Phase: Waiting}},
 		"no room": {"", "", `"phase":"Pending","conditions":[{"type":"PodScheduled","status":"False",` +
-			`"message":"1 node(s) were unschedulable"}]`, Seen{Phase: Stuck, Detail: "1 node(s) were unschedulable"}},
+			`"message":"1 node(s) were unschedulable"}]`, PartStatus{Phase: Stuck,
+			Detail: "1 node(s) were unschedulable"}},
 		"neighbour": {"", "", `"phase":"Pending","conditions":[{"type":"PodScheduled","status":"False",` +
 			`"message":"1 node(s) didn't match pod anti-affinity rules"}]`,
-			Seen{Phase: Waiting, Detail: "another part of a fleet works on its node"}},
+			PartStatus{Phase: Waiting, Detail: "another part of a fleet works on its node"}},
 		"image": {"", "", `"phase":"Pending","containerStatuses":[{"name":"tare","state":{"waiting":` +
 			`{"reason":"ImagePullBackOff","message":"no such image"}}}]`,
-			Seen{Phase: Stuck, Detail: "ImagePullBackOff: no such image"}},
+			PartStatus{Phase: Stuck, Detail: "ImagePullBackOff: no such image"}},
 		"pulling": {"", "", `"phase":"Pending","containerStatuses":[{"name":"tare","state":{"waiting":` +
-			`{"reason":"ContainerCreating"}}}]`, Seen{Phase: Waiting}},
-		"running": {"", "", `"phase":"Running","conditions":[{"type":"Ready","status":"True"}]`, Seen{Phase: Working}},
+			`{"reason":"ContainerCreating"}}}]`, PartStatus{Phase: Waiting}},
+		"running": {"", "", `"phase":"Running","conditions":[{"type":"Ready","status":"True"}]`,
+			PartStatus{Phase: Working}},
 		"node away": {"", "", `"phase":"Running","conditions":[{"type":"Ready","status":"False"}],` +
-			`"containerStatuses":[{"name":"tare","state":{"running":{}}}]`, Seen{Phase: Stuck, Detail: "its node does not answer"}},
+			`"containerStatuses":[{"name":"tare","state":{"running":{}}}]`, PartStatus{Phase: Stuck,
+			Detail: "its node does not answer"}},
 		"evicted": {"", `,"deletionTimestamp":"2026-01-01T00:00:00Z"`, `"phase":"Running"`,
-			Seen{Phase: Stuck, Detail: "its Pod is taken off the node"}},
+			PartStatus{Phase: Stuck, Detail: "its Pod is taken off the node"}},
 		"complete": {`"conditions":[{"type":"Complete","status":"True"}]`, "", `"phase":"Succeeded"`,
-			Seen{Phase: Done}},
+			PartStatus{Phase: Done}},
 		"failed": {`"conditions":[{"type":"Failed","status":"True","message":"backoff limit"}]`, "",
 			`"phase":"Failed","containerStatuses":[{"name":"tare","state":{"terminated":{"exitCode":137,` +
-				`"reason":"OOMKilled"}}}]`, Seen{Phase: Ended, Detail: "OOMKilled, exit code 137"}},
+				`"reason":"OOMKilled"}}}]`, PartStatus{Phase: Ended, Detail: "OOMKilled, exit code 137"}},
 		"deadline": {`"conditions":[{"type":"Failed","status":"True","message":"too long"}]`, "", "none",
-			Seen{Phase: Ended, Detail: "too long"}},
+			PartStatus{Phase: Ended, Detail: "too long"}},
 	} {
 		items := []string{fmt.Sprintf(job, c.job)}
 		if c.pod != "none" {

@@ -61,8 +61,8 @@ func WriteLogged(w io.Writer, r io.ReadSeeker) error {
 	return nil
 }
 
-// logged is a result while its lines are read.
-type logged struct {
+// logParser is a result while its lines are read.
+type logParser struct {
 	w      io.Writer
 	size   int64 // -1 before its first line
 	digest string
@@ -74,7 +74,7 @@ type logged struct {
 // ReadLogged finds the last result in a log and writes it to w, which is emptied by restart where another one begins.
 // The error is ErrNotLogged where there is none, or not the whole of it: then w has what came.
 func ReadLogged(log io.Reader, w io.Writer, restart func() error) error {
-	l := &logged{w: w, size: -1}
+	l := &logParser{w: w, size: -1}
 	lines := bufio.NewReaderSize(log, 1<<16)
 	whole := false
 	for {
@@ -116,7 +116,7 @@ func ReadLogged(log io.Reader, w io.Writer, restart func() error) error {
 }
 
 // line takes one line of a result and tells whether it was the last of a whole one.
-func (l *logged) line(word, value string) (whole bool, err error) {
+func (l *logParser) line(word, value string) (whole bool, err error) {
 	switch word {
 	case logBegin:
 		size, digest, _ := strings.Cut(value, " ")
@@ -124,7 +124,7 @@ func (l *logged) line(word, value string) (whole bool, err error) {
 		if err != nil || n < 0 || n > MaxLogged {
 			return false, fmt.Errorf("%w: it says %.40q of its size", ErrNotLogged, size)
 		}
-		*l = logged{w: l.w, size: n, digest: digest, sum: sha256.New()}
+		*l = logParser{w: l.w, size: n, digest: digest, sum: sha256.New()}
 		return false, nil
 	case logEnd:
 		return l.size >= 0 && l.got == l.size && hex.EncodeToString(l.sum.Sum(nil)) == l.digest, nil

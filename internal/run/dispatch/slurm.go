@@ -148,14 +148,14 @@ func (s *Slurm) Drop(ctx context.Context, p Part) error {
 }
 
 // Look implements Engine. squeue's plain output is the same in all versions; its JSON is not.
-func (s *Slurm) Look(ctx context.Context, parts []Part) (map[int]Seen, error) {
+func (s *Slurm) Look(ctx context.Context, parts []Part) (map[int]PartStatus, error) {
 	out, err := proc.Run(ctx, nil, "squeue", "--noheader", "--states=all", "--user="+strconv.Itoa(os.Getuid()),
 		"--format=%A|%j|%T|%r|%k")
 	if err != nil {
 		return nil, err
 	}
 	jobs := parseQueue(out, "tare-"+s.ID+"-")
-	seen := map[int]Seen{}
+	seen := map[int]PartStatus{}
 	var gone []string
 	for _, p := range parts {
 		j, ok := jobs[p.Number]
@@ -185,7 +185,7 @@ func (s *Slurm) Look(ctx context.Context, parts []Part) (map[int]Seen, error) {
 				seen[p.Number] = v
 				continue
 			}
-			seen[p.Number] = Seen{Phase: Ended, Detail: cmp.Or(s.said(p.Number), "its job is gone"), Job: p.Job}
+			seen[p.Number] = PartStatus{Phase: Ended, Detail: cmp.Or(s.said(p.Number), "its job is gone"), Job: p.Job}
 		}
 	}
 	if s.Local != "" {
@@ -198,8 +198,8 @@ func (s *Slurm) Look(ctx context.Context, parts []Part) (map[int]Seen, error) {
 const mostAccounts = 500
 
 // accounts asks the accounting what became of jobs that the queue has forgotten; nothing where there is none.
-func (s *Slurm) accounts(ctx context.Context, ids []string) map[string]queued {
-	found := map[string]queued{}
+func (s *Slurm) accounts(ctx context.Context, ids []string) map[string]queueEntry {
+	found := map[string]queueEntry{}
 	for some := range slices.Chunk(ids, mostAccounts) {
 		if s.silent {
 			break
@@ -218,14 +218,14 @@ func (s *Slurm) accounts(ctx context.Context, ids []string) map[string]queued {
 }
 
 // parseAccounts reads what sacct printed: an id and a state on each line, the state with words behind it.
-func parseAccounts(out []byte) map[string]queued {
-	found := map[string]queued{}
+func parseAccounts(out []byte) map[string]queueEntry {
+	found := map[string]queueEntry{}
 	for line := range strings.Lines(string(out)) {
 		id, state, ok := strings.Cut(strings.TrimSpace(line), "|")
 		n, err := strconv.ParseUint(id, 10, 64)
 		words := strings.Fields(state)
 		if ok && err == nil && len(words) > 0 {
-			found[id] = queued{id: n, state: strings.TrimSuffix(words[0], "+")}
+			found[id] = queueEntry{id: n, state: strings.TrimSuffix(words[0], "+")}
 		}
 	}
 	return found
@@ -258,16 +258,16 @@ func (s *Slurm) began(p *Part) bool {
 	return err == nil
 }
 
-// queued is a line of squeue's.
-type queued struct {
+// queueEntry is a line of squeue's.
+type queueEntry struct {
 	id            uint64
 	state, reason string
 	comment       string // what the job's script says of itself
 }
 
 // parseQueue finds the parts' jobs in what squeue printed, by their names. Of several of one part the newest counts.
-func parseQueue(out []byte, prefix string) map[int]queued {
-	jobs := map[int]queued{}
+func parseQueue(out []byte, prefix string) map[int]queueEntry {
+	jobs := map[int]queueEntry{}
 	for line := range strings.Lines(string(out)) {
 		f := strings.SplitN(strings.TrimRight(line, "\r\n"), "|", 5)
 		if len(f) < 4 {
@@ -280,7 +280,7 @@ func parseQueue(out []byte, prefix string) map[int]queued {
 			continue
 		}
 		if j, ok := jobs[n]; !ok || id > j.id {
-			jobs[n] = queued{id: id, state: f[2], reason: f[3], comment: strings.Join(f[4:], "")}
+			jobs[n] = queueEntry{id: id, state: f[2], reason: f[3], comment: strings.Join(f[4:], "")}
 		}
 	}
 	return jobs
@@ -293,8 +293,8 @@ var down = []string{"DOWN", "DRAINED", "Drained", "ReqNodeNotAvail", "NodeDown",
 	"InvalidAccount", "InvalidQOS", "launch failed"}
 
 // seen says how far a job is. States are those of squeue(1).
-func (j *queued) seen(said string) Seen {
-	s := Seen{Job: strconv.FormatUint(j.id, 10), Detail: j.reason}
+func (j *queueEntry) seen(said string) PartStatus {
+	s := PartStatus{Job: strconv.FormatUint(j.id, 10), Detail: j.reason}
 	if s.Detail == "None" {
 		s.Detail = ""
 	}

@@ -82,7 +82,7 @@ func (s *Slurm) folder(n int) string {
 }
 
 // serve brings files to the jobs that wait for them, and fetches results, several at a time.
-func (s *Slurm) serve(ctx context.Context, parts []Part, jobs map[int]queued, seen map[int]Seen) {
+func (s *Slurm) serve(ctx context.Context, parts []Part, jobs map[int]queueEntry, seen map[int]PartStatus) {
 	if s.brought == nil {
 		s.brought = map[string]time.Time{}
 	}
@@ -105,7 +105,7 @@ func (s *Slurm) serve(ctx context.Context, parts []Part, jobs map[int]queued, se
 		wg.Go(func() {
 			free <- struct{}{}
 			defer func() { <-free }()
-			got := Seen{Phase: Working, Job: id}
+			got := PartStatus{Phase: Working, Job: id}
 			var err error
 			if j.comment == localWants {
 				err = s.equip(ctx, id, p)
@@ -113,7 +113,7 @@ func (s *Slurm) serve(ctx context.Context, parts []Part, jobs map[int]queued, se
 				got.Phase = Ended // which its result makes Done
 			}
 			if err != nil {
-				got = Seen{Phase: Stuck, Job: id, Detail: err.Error()}
+				got = PartStatus{Phase: Stuck, Job: id, Detail: err.Error()}
 			}
 			mu.Lock()
 			defer mu.Unlock()

@@ -174,8 +174,8 @@ func (s *SSH) put(ctx context.Context, n int, name string, r io.Reader) error {
 
 // Look implements Engine. A host that does not answer is Working as far as anybody knows: what it does goes on without
 // this machine. A result is fetched at once, and then nothing is left there.
-func (s *SSH) Look(ctx context.Context, parts []Part) (map[int]Seen, error) {
-	seen := map[int]Seen{}
+func (s *SSH) Look(ctx context.Context, parts []Part) (map[int]PartStatus, error) {
+	seen := map[int]PartStatus{}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	free := make(chan struct{}, atATime)
@@ -186,7 +186,7 @@ func (s *SSH) Look(ctx context.Context, parts []Part) (map[int]Seen, error) {
 			continue // nobody has spoken to it yet
 		}
 		if !due[p.Number] {
-			seen[p.Number] = Seen{Phase: p.Phase, Detail: p.Detail, Job: p.Job}
+			seen[p.Number] = PartStatus{Phase: p.Phase, Detail: p.Detail, Job: p.Job}
 			continue
 		}
 		wg.Go(func() {
@@ -233,7 +233,7 @@ func (s *SSH) due(parts []Part) map[int]bool {
 
 // behind is what is seen of a part that works, where the last line that it printed says what it waits for: another part
 // on its machine.
-func (s Seen) behind(said []byte) Seen {
+func (s PartStatus) behind(said []byte) PartStatus {
 	lines := strings.Split(strings.TrimSpace(proc.Printable(said)), "\n")
 	if text, ok := strings.CutPrefix(lines[len(lines)-1], "waiting "); ok {
 		s.Phase, s.Detail, s.News = Waiting, strings.TrimSpace(text), true
@@ -241,31 +241,31 @@ func (s Seen) behind(said []byte) Seen {
 	return s
 }
 
-func (s *SSH) look(ctx context.Context, p *Part) Seen {
+func (s *SSH) look(ctx context.Context, p *Part) PartStatus {
 	out, err := s.say(ctx, p.Number, nil, lookScript)
 	word, rest, ok := answer(out)
 	switch {
 	case (err != nil || !ok) && p.Job == "":
-		return Seen{Phase: Ended, Detail: fmt.Sprint(err)} // it was never reached
+		return PartStatus{Phase: Ended, Detail: fmt.Sprint(err)} // it was never reached
 	case err != nil || !ok:
-		return Seen{Phase: Stuck, Job: p.Job, Detail: fmt.Sprintf("the host does not answer: %v", err)}
+		return PartStatus{Phase: Stuck, Job: p.Job, Detail: fmt.Sprintf("the host does not answer: %v", err)}
 	}
 	switch word, size, _ := strings.Cut(word, " "); word {
 	case "absent":
-		return Seen{Phase: Absent}
+		return PartStatus{Phase: Absent}
 	case "working":
-		return Seen{Phase: Working, Job: p.Job}.behind(rest)
+		return PartStatus{Phase: Working, Job: p.Job}.behind(rest)
 	case "done":
 		n, err := strconv.ParseInt(strings.TrimSpace(size), 10, 64)
 		if err == nil {
 			err = s.fetch(ctx, p, n)
 		}
 		if err != nil {
-			return Seen{Phase: Stuck, Job: p.Job, Detail: err.Error()} // it is there still
+			return PartStatus{Phase: Stuck, Job: p.Job, Detail: err.Error()} // it is there still
 		}
-		return Seen{Phase: Ended, Job: p.Job}
+		return PartStatus{Phase: Ended, Job: p.Job}
 	}
-	return Seen{Phase: Ended, Job: p.Job, Detail: proc.Telling(rest)}
+	return PartStatus{Phase: Ended, Job: p.Job, Detail: proc.Telling(rest)}
 }
 
 // fetch brings a result here, whole or not at all, and then removes the part's folder there.

@@ -83,10 +83,10 @@ func TestJudgeWatch(t *testing.T) {
 	}
 }
 
-// failing is a target in which nothing can be run.
-type failing struct{ calls int }
+// failingTarget is a target in which nothing can be run.
+type failingTarget struct{ calls int }
 
-func (f *failing) Run(context.Context, wire.Run) (deploy.Outcome, error) {
+func (f *failingTarget) Run(context.Context, wire.Run) (deploy.Outcome, error) {
 	f.calls++
 	return deploy.Outcome{}, errors.New("no space left on device")
 }
@@ -96,7 +96,7 @@ func TestExamineFailing(t *testing.T) {
 	if err := os.WriteFile(image, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f := &failing{}
+	f := &failingTarget{}
 	tests, err := Examine(t.Context(), Subject{Worker: f, Image: image})
 	if err != nil || len(tests) != 2 || f.calls == 0 {
 		t.Fatalf("%+v, %v", tests, err)

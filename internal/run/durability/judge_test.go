@@ -148,33 +148,33 @@ func TestJudgeReplacement(t *testing.T) {
 	}
 }
 
-func pulled(target string, losses ...Loss) Pulled {
-	return Pulled{Target: target, ByClass: map[string]int{"append": 5}, Losses: losses}
+func pulled(target string, losses ...Loss) CutResult {
+	return CutResult{Target: target, ByClass: map[string]int{"append": 5}, Losses: losses}
 }
 
 func TestVerdicts(t *testing.T) {
 	loss := Loss{Class: "append", Seq: 3, How: Lost, Promised: true}
 	unpromised := Loss{Class: "append", Seq: 3, How: Lost}
 	for name, c := range map[string]struct {
-		pulls []Pulled
+		pulls []CutResult
 		want  string
 		text  string
 	}{
-		"none lost": {[]Pulled{pulled(PositiveControl, loss), pulled(Test), pulled(Test), pulled(NegativeControl)},
+		"none lost": {[]CutResult{pulled(PositiveControl, loss), pulled(Test), pulled(Test), pulled(NegativeControl)},
 			record.NotDisproved, "2 cuts"},
-		"lost": {[]Pulled{pulled(PositiveControl, loss), pulled(Test), pulled(Test, loss),
+		"lost": {[]CutResult{pulled(PositiveControl, loss), pulled(Test), pulled(Test, loss),
 			pulled(NegativeControl)}, record.Disproved, "gone"},
-		"no power": {[]Pulled{pulled(PositiveControl), pulled(Test), pulled(NegativeControl)}, record.Untested,
+		"no power": {[]CutResult{pulled(PositiveControl), pulled(Test), pulled(NegativeControl)}, record.Untested,
 			"no power here"},
-		"half the power": {[]Pulled{pulled(PositiveControl, loss), pulled(PositiveControl), pulled(Test)},
+		"half the power": {[]CutResult{pulled(PositiveControl, loss), pulled(PositiveControl), pulled(Test)},
 			record.Untested, "no power here"},
-		"not sound": {[]Pulled{pulled(PositiveControl, loss), pulled(Test, loss), pulled(NegativeControl, loss)},
+		"not sound": {[]CutResult{pulled(PositiveControl, loss), pulled(Test, loss), pulled(NegativeControl, loss)},
 			record.Untested, "not sound"},
-		"none promised": {[]Pulled{pulled(PositiveControl, unpromised), pulled(Test), pulled(NegativeControl)},
+		"none promised": {[]CutResult{pulled(PositiveControl, unpromised), pulled(Test), pulled(NegativeControl)},
 			record.NotDisproved, "1 cuts"},
-		"another's loss": {[]Pulled{pulled(PositiveControl, Loss{Class: "create", Promised: true}), pulled(Test),
+		"another's loss": {[]CutResult{pulled(PositiveControl, Loss{Class: "create", Promised: true}), pulled(Test),
 			pulled(NegativeControl)}, record.Untested, "lost none of these records"},
-		"not promised": {[]Pulled{pulled(PositiveControl, loss), pulled(NegativeControl, unpromised), pulled(Test)},
+		"not promised": {[]CutResult{pulled(PositiveControl, loss), pulled(NegativeControl, unpromised), pulled(Test)},
 			record.NotDisproved, "1 cuts"},
 	} {
 		r := Result{Classes: []string{"append"}, Pulls: c.pulls}
@@ -187,17 +187,17 @@ func TestVerdicts(t *testing.T) {
 		}
 	}
 	created := Loss{Class: "create", Seq: 1, How: Lost}
-	one := func(target string, losses ...Loss) Pulled {
-		return Pulled{Target: target, ByClass: map[string]int{"create": 34}, Losses: losses}
+	one := func(target string, losses ...Loss) CutResult {
+		return CutResult{Target: target, ByClass: map[string]int{"create": 34}, Losses: losses}
 	}
-	for want, test := range map[string]Pulled{record.NotDisproved: one(Test), record.Untested: one(Test, created)} {
+	for want, test := range map[string]CutResult{record.NotDisproved: one(Test), record.Untested: one(Test, created)} {
 		r := Result{Classes: []string{"create"},
-			Pulls: []Pulled{one(PositiveControl, created), test, one(NegativeControl)}}
+			Pulls: []CutResult{one(PositiveControl, created), test, one(NegativeControl)}}
 		if r.judge(); !r.Power || r.Verdict.Verdict != want {
 			t.Errorf("create alone: power %v, %+v, want %s", r.Power, r.Verdict, want)
 		}
 	}
-	r := Result{Classes: []string{"append"}, Pulls: []Pulled{pulled(PositiveControl, loss), pulled(Test),
+	r := Result{Classes: []string{"append"}, Pulls: []CutResult{pulled(PositiveControl, loss), pulled(Test),
 		pulled(Test, loss)}, Stopped: true}
 	if r.judge(); r.Verdict.Verdict != record.Untested || r.Rows[0].Verdict != record.Untested ||
 		!strings.Contains(r.Verdict.Text, "stopped before the end: the environment had 2 cuts") {

@@ -35,7 +35,7 @@ type Options struct {
 	// Control is the number of cuts of each control, at least 1.
 	Control int
 	// Told, where set, is called after each cut.
-	Told func(*Pulled)
+	Told func(*CutResult)
 }
 
 // The moment of a cut after every class has been acknowledged once: at random in between.
@@ -50,8 +50,8 @@ const (
 	findTime = 5 * time.Minute
 )
 
-// Pulled is one cut and what came of it.
-type Pulled struct {
+// CutResult is one cut and what came of it.
+type CutResult struct {
 	Target       string         `json:"target"`   // "test", "positive control", "negative control"
 	Settings     string         `json:"settings"` // of the machine, as far as they decide: "cache=none"
 	Number       int            `json:"cut"`      // from 1, counted through all targets
@@ -67,7 +67,7 @@ type Pulled struct {
 }
 
 // lost tells whether something that was promised is gone.
-func (p *Pulled) lost() bool {
+func (p *CutResult) lost() bool {
 	for i := range p.Losses {
 		if p.Losses[i].Promised {
 			return true
@@ -140,7 +140,7 @@ func Pull(ctx context.Context, o Options, ledger *Ledger) (r *Result, err error)
 }
 
 // series pulls the plug several times. The machine that verified one round writes the next, where nothing was lost.
-func (m *machine) series(ctx context.Context, ledger *Ledger, before, cuts int, faults []nbd.Fault) (pulls []Pulled,
+func (m *machine) series(ctx context.Context, ledger *Ledger, before, cuts int, faults []nbd.Fault) (pulls []CutResult,
 	err error) {
 	if m.plug, err = m.Info.Plug(m.spec); err != nil {
 		return nil, err
@@ -150,7 +150,7 @@ func (m *machine) series(ctx context.Context, ledger *Ledger, before, cuts int, 
 	rng := rand.New(rand.NewPCG(m.Seed, uint64(before)))
 	rounds := roundsPerImage // on this image; the first is made fresh
 	for i := range cuts {
-		p := Pulled{Target: m.target, Settings: m.plug.Shown, Number: before + i + 1, ByClass: map[string]int{}}
+		p := CutResult{Target: m.target, Settings: m.plug.Shown, Number: before + i + 1, ByClass: map[string]int{}}
 		if rounds == roundsPerImage {
 			rounds = 0
 			if err := errors.Join(m.close(), m.format(ctx)); err != nil {
@@ -189,7 +189,7 @@ func (m *machine) series(ctx context.Context, ledger *Ledger, before, cuts int, 
 }
 
 // write has the agent write until a random moment, at which the plug is pulled. It returns what counts.
-func (m *machine) write(ctx context.Context, ledger *Ledger, p *Pulled, fault nbd.Fault,
+func (m *machine) write(ctx context.Context, ledger *Ledger, p *CutResult, fault nbd.Fault,
 	rng *rand.Rand) ([]durability.Record, error) {
 	wait := minWait + time.Duration(rng.Int64N(int64(maxWait-minWait)))
 	seed := rng.Uint64()

@@ -103,7 +103,7 @@ func opened(t *testing.T, d env.Driver, o env.Options) (env.Env, *deploy.Conn) {
 
 func pull(t *testing.T, o Options) *Result {
 	t.Helper()
-	o.Told = func(p *Pulled) {
+	o.Told = func(p *CutResult) {
 		t.Logf("%s %s %s: %d acknowledged, %d lost, %d pending, %.1f s", p.Target, p.Settings, p.Cut.Fault,
 			p.Acknowledged, len(p.Losses), p.Cut.Pending, p.Took)
 	}

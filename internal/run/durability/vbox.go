@@ -64,19 +64,19 @@ const ide = "piix3ide"
 
 const textIDE = ", which is on an IDE controller: the default there"
 
-// told is a setting of VirtualBox for a disk: VBoxInternal/Devices/ahci/0/LUN#0/Config/IgnoreFlush.
-type told struct{ device, lun, key string }
+// flushSetting is a setting of VirtualBox for a disk: VBoxInternal/Devices/ahci/0/LUN#0/Config/IgnoreFlush.
+type flushSetting struct{ device, lun, key string }
 
 var vboxSetting = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`/Devices/([^/]+)/\d+/LUN#(\d+)/(?:AttachedDriver/)*Config/(IgnoreFlush|IgnoreFlushAsync)$`)
 })
 
-func toldOf(key string) (told, bool) {
+func toldOf(key string) (flushSetting, bool) {
 	m := vboxSetting().FindStringSubmatch(key)
 	if m == nil {
-		return told{}, false
+		return flushSetting{}, false
 	}
-	return told{m[1], m[2], m[3]}, true
+	return flushSetting{m[1], m[2], m[3]}, true
 }
 
 // ignoredByVirtualBox judges a setting. One of the kind that the disk's controller does not use changes nothing.
@@ -110,7 +110,7 @@ func VirtualBoxXML(text string) (found []Finding, err error) {
 		return nil, errTooLong(text)
 	}
 	d := xml.NewDecoder(bytes.NewReader([]byte(text)))
-	settings, disks := map[told]bool{}, []string{} // disks: the LUNs of those on an IDE controller
+	settings, disks := map[flushSetting]bool{}, []string{} // disks: the LUNs of those on an IDE controller
 	onIDE, recognised := false, false
 	for {
 		t, err := d.Token()
@@ -149,7 +149,7 @@ func VirtualBoxXML(text string) (found []Finding, err error) {
 		return nil, errOther
 	}
 	for _, lun := range disks {
-		if !settings[told{ide, lun, keyFlush}] { // else it is kept, or named above
+		if !settings[flushSetting{ide, lun, keyFlush}] { // else it is kept, or named above
 			found = append(found, flushIgnoredOnIDE(lun))
 		}
 	}

@@ -28,12 +28,12 @@ const layerDisk = "the virtual disk's server (the host's own disk was not tested
 
 // Result is what pulling the plug showed.
 type Result struct {
-	Spec     string   `json:"spec"`
-	Settings string   `json:"settings"` // those that decide: "cache=none"
-	By       By       `json:"by"`
-	Seed     uint64   `json:"seed"`
-	Classes  []string `json:"classes"`
-	Pulls    []Pulled `json:"pulls"`
+	Spec     string      `json:"spec"`
+	Settings string      `json:"settings"` // those that decide: "cache=none"
+	By       By          `json:"by"`
+	Seed     uint64      `json:"seed"`
+	Classes  []string    `json:"classes"`
+	Pulls    []CutResult `json:"pulls"`
 	// Power says that the positive control lost records in every cut. Without it the test says nothing.
 	Power bool `json:"power"`
 	// Sound says that the negative control lost none. Without it a loss may be tare's own.
@@ -92,7 +92,7 @@ func (r *Result) judge() {
 
 // has tells whether a target was cut at least once.
 func (r *Result) has(target string) bool {
-	return slices.ContainsFunc(r.Pulls, func(p Pulled) bool { return p.Target == target })
+	return slices.ContainsFunc(r.Pulls, func(p CutResult) bool { return p.Target == target })
 }
 
 // controlled names the settings of a control, in brackets.
@@ -107,7 +107,7 @@ func (r *Result) controlled(target string) string {
 
 // lostInControl tells whether a class lost records where flushes are ignored.
 func (r *Result) lostInControl(class string) bool {
-	return slices.ContainsFunc(r.Pulls, func(p Pulled) bool {
+	return slices.ContainsFunc(r.Pulls, func(p CutResult) bool {
 		return p.Target == PositiveControl && slices.ContainsFunc(p.Losses,
 			func(l Loss) bool { return l.Class == class })
 	})
@@ -191,7 +191,7 @@ func (r *Result) row(class string) Row {
 	return row
 }
 
-func (row *Row) count(p *Pulled, l *Loss) {
+func (row *Row) count(p *CutResult, l *Loss) {
 	row.Lost++
 	switch l.How {
 	case Torn:

@@ -112,7 +112,7 @@ func (d *Drivers) Launch(ctx context.Context, e *plan.Target, p Probe, cold bool
 		return l, err
 	}
 	defer os.RemoveAll(dir)
-	ctx, cancel := proc.WithPatience(ctx, info.Patience(e.Spec, max(d.Deadline, defaultOpenDeadline))+p.Wait)
+	ctx, cancel := proc.WithTimeout(ctx, info.Patience(e.Spec, max(d.Deadline, defaultOpenDeadline))+p.Wait)
 	defer cancel()
 	o := d.options(e, dir)
 	o.Name += "-launch" // resources on a shared system have names of their own

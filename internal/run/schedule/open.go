@@ -52,7 +52,7 @@ func (d *Drivers) Open(ctx context.Context, e *plan.Target, mounts []*plan.Targe
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return t, fmt.Errorf("environment %s: make directory: %w", e.Name, err)
 	}
-	ctx, cancel := proc.WithPatience(ctx, info.Patience(e.Spec, max(d.Deadline, defaultOpenDeadline))+
+	ctx, cancel := proc.WithTimeout(ctx, info.Patience(e.Spec, max(d.Deadline, defaultOpenDeadline))+
 		time.Duration(len(mounts))*mountDeadline)
 	defer cancel()
 	began := time.Now()

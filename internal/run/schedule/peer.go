@@ -108,7 +108,7 @@ func (p *peerLink) in(ctx context.Context, w *plan.Workload, to string, t *targe
 	if known := t.peers[to]; known != nil {
 		return known
 	}
-	ctx, cancel := proc.WithPatience(ctx, otherEndTime)
+	ctx, cancel := proc.WithTimeout(ctx, otherEndTime)
 	defer cancel()
 	if o.peer == nil {
 		token := netpeer.NewToken().Text()

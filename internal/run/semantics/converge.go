@@ -47,8 +47,8 @@ const overrun = 2 * time.Minute
 // it, so it is long.
 const hungSync = 3 * time.Minute
 
-// copying measures how long a copy takes to become like its original.
-type copying struct {
+// copyTest measures how long a copy takes to become like its original.
+type copyTest struct {
 	in, host   fileops.Side
 	options    Options
 	end        time.Time
@@ -60,7 +60,7 @@ type copying struct {
 // the last change to the end of the synchronisation, by the controller's clock, and counts only if the files inside are
 // then as they are on the host: all of a few, the last of many.
 func converge(ctx context.Context, in fileops.Side, m *env.Mounted, o Options) ([]record.Property, error) {
-	c := &copying{in: in, options: o, end: time.Now().Add(o.Budget)}
+	c := &copyTest{in: in, options: o, end: time.Now().Add(o.Budget)}
 	box, err := fileops.Make(m.Mount.HostDir)
 	if err != nil {
 		return c.untested(err), ctx.Err()
@@ -72,7 +72,7 @@ func converge(ctx context.Context, in fileops.Side, m *env.Mounted, o Options) (
 
 // measure copies a folder of many files, looks for changes where there are none, and goes from few changes to many; the
 // time of one step foretells that of the next.
-func (c *copying) measure(ctx context.Context, dir, name string) error {
+func (c *copyTest) measure(ctx context.Context, dir, name string) error {
 	host := &actor{side: c.host, ctx: ctx}
 	host.do(fileops.Request{Op: fileops.Fill, Name: []byte("files"), Count: firstFiles, Data: c.content()})
 	if host.err != nil {
@@ -136,7 +136,7 @@ func (c *copying) measure(ctx context.Context, dir, name string) error {
 }
 
 // round changes files, synchronises and checks. It returns the lag and the time for all of it.
-func (c *copying) round(ctx context.Context, files int) (lag, all time.Duration, err error) {
+func (c *copyTest) round(ctx context.Context, files int) (lag, all time.Duration, err error) {
 	began := time.Now()
 	r := fileops.Request{Op: fileops.Fill, Name: []byte("files"), Count: files, Data: c.content()}
 	host := &actor{side: c.host, ctx: ctx}
@@ -160,12 +160,12 @@ func (c *copying) round(ctx context.Context, files int) (lag, all time.Duration,
 
 // content differs from round to round in length too: programs that compare only size and whole seconds would miss a
 // second change.
-func (c *copying) content() []byte {
+func (c *copyTest) content() []byte {
 	c.data++
 	return []byte("round " + strings.Repeat("x", c.data))
 }
 
-func (c *copying) sync(ctx context.Context) error {
+func (c *copyTest) sync(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, hungSync)
 	defer cancel()
 	if err := c.options.Sync(ctx); err != nil {
@@ -175,7 +175,7 @@ func (c *copying) sync(ctx context.Context) error {
 }
 
 // say answers a line with the median and the longest of times, and returns the median.
-func (c *copying) say(l line, took []time.Duration, what string) time.Duration {
+func (c *copyTest) say(l line, took []time.Duration, what string) time.Duration {
 	slices.Sort(took)
 	middle, worst := took[len(took)/2], took[min(len(took)-1, int(0.99*float64(len(took))))]
 	rating := neutral
@@ -191,7 +191,7 @@ func (c *copying) say(l line, took []time.Duration, what string) time.Duration {
 }
 
 // untested adds the lines that were not reached, with the reason.
-func (c *copying) untested(why error) []record.Property {
+func (c *copyTest) untested(why error) []record.Property {
 	lines := []line{scanLine}
 	for _, s := range steps {
 		lines = append(lines, s.line)

@@ -142,16 +142,16 @@ func hostSide(ctx context.Context, path string) fileops.Side {
 		}
 		select {
 		case <-ctx.Done():
-			return blind{err}
+			return unavailableSide{err}
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }
 
-// blind is a side that sees nothing.
-type blind struct{ why error }
+// unavailableSide is a side that sees nothing.
+type unavailableSide struct{ why error }
 
-func (b blind) Do(context.Context, fileops.Request) (fileops.Reply, error) {
+func (b unavailableSide) Do(context.Context, fileops.Request) (fileops.Reply, error) {
 	return fileops.Reply{}, fmt.Errorf("the host does not see what is made inside: %w", b.why)
 }
 

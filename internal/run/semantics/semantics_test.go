@@ -37,10 +37,10 @@ func sides(t *testing.T, in, out string) (inside, host *fileops.Box) {
 	return inside, host
 }
 
-// brisk is a side that races a tenth of the time: how much faster several threads are is not asked here.
-type brisk struct{ fileops.Side }
+// quickSide is a side that races a tenth of the time: how much faster several threads are is not asked here.
+type quickSide struct{ fileops.Side }
 
-func (b brisk) Do(ctx context.Context, r fileops.Request) (fileops.Reply, error) {
+func (b quickSide) Do(ctx context.Context, r fileops.Request) (fileops.Reply, error) {
 	if r.Op == fileops.Race {
 		r.TimeoutNS /= 10
 	}
@@ -51,7 +51,7 @@ func (b brisk) Do(ctx context.Context, r fileops.Request) (fileops.Reply, error)
 func made(t *testing.T, in, out fileops.Side, o Options) map[string]record.Property {
 	t.Helper()
 	began := time.Now()
-	list, err := Make(t.Context(), brisk{in}, out, o)
+	list, err := Make(t.Context(), quickSide{in}, out, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func TestLagsThatWereNotWaitedForAreNotTold(t *testing.T) {
 		dir := t.TempDir()
 		inside, host := sides(t, dir, dir)
 		for left, answer := range map[time.Duration]string{2 * time.Second: untested, time.Minute: "more than 2.00 s"} {
-			m := &maker{in: deaf{inside}, out: host, end: time.Now().Add(left), budget: left}
+			m := &maker{in: staleSide{inside}, out: host, end: time.Now().Add(left), budget: left}
 			m.try(t.Context(), &lagTrials()[2])
 			card := byName(t, m.properties)
 			want(t, card, answer, "lag-create")
@@ -154,10 +154,10 @@ func TestLagsThatWereNotWaitedForAreNotTold(t *testing.T) {
 	})
 }
 
-// deaf is a side that sees no change.
-type deaf struct{ fileops.Side }
+// staleSide is a side that sees no change.
+type staleSide struct{ fileops.Side }
 
-func (d deaf) Do(ctx context.Context, r fileops.Request) (fileops.Reply, error) {
+func (d staleSide) Do(ctx context.Context, r fileops.Request) (fileops.Reply, error) {
 	if r.Op == fileops.Wait {
 		time.Sleep(time.Duration(r.TimeoutNS))
 		return fileops.Reply{}, nil
@@ -173,7 +173,7 @@ func TestHolesAreCountedOnTheHost(t *testing.T) {
 		out  fileops.Side
 		want string
 	}{{host, "takes 8 KiB on the host, and inside it appears to take 4096 KiB"},
-		{blind{errors.New("no sight")}, "takes 4096 KiB"}, {nil, "takes 4096 KiB"}} {
+		{unavailableSide{errors.New("no sight")}, "takes 4096 KiB"}, {nil, "takes 4096 KiB"}} {
 		m := &maker{in: inventive{inside}, out: c.out, end: time.Now().Add(time.Minute)}
 		m.try(t.Context(), &trial{lines: []line{{"sparse", "files may have holes"}}, run: trySparse})
 		p := byName(t, m.properties)["sparse"]
@@ -193,13 +193,13 @@ func (i inventive) Do(ctx context.Context, r fileops.Request) (fileops.Reply, er
 	return reply, err
 }
 
-// hung is a side whose server stops answering at the first request of a kind.
-type hung struct {
+// hungSide is a side whose server stops answering at the first request of a kind.
+type hungSide struct {
 	fileops.Side
 	at fileops.Op
 }
 
-func (h hung) Do(ctx context.Context, r fileops.Request) (fileops.Reply, error) {
+func (h hungSide) Do(ctx context.Context, r fileops.Request) (fileops.Reply, error) {
 	if r.Op == h.at {
 		<-ctx.Done()
 		return fileops.Reply{}, &fileops.StuckError{Op: r.Op}
@@ -214,7 +214,7 @@ func TestServersThatHangLeaveLinesUntested(t *testing.T) {
 		if host != nil {
 			t.Fatal("there is a host")
 		}
-		m := &maker{in: hung{inside, fileops.Symlink}, end: time.Now().Add(defaultBudget), budget: defaultBudget}
+		m := &maker{in: hungSide{inside, fileops.Symlink}, end: time.Now().Add(defaultBudget), budget: defaultBudget}
 		began := time.Now()
 		lines := 0
 		for _, trial := range append(nameTrials(), fileTrials()...) {
@@ -240,7 +240,7 @@ func TestServersThatHangLeaveLinesUntested(t *testing.T) {
 func TestBudgetsAreKept(t *testing.T) {
 	inside, _ := sides(t, t.TempDir(), "")
 	began := time.Now()
-	card := made(t, hung{inside, fileops.Mkdir}, nil, Options{Budget: 600 * time.Millisecond})
+	card := made(t, hungSide{inside, fileops.Mkdir}, nil, Options{Budget: 600 * time.Millisecond})
 	if d := time.Since(began); d > time.Minute {
 		t.Errorf("it took %v", d)
 	}

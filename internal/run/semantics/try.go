@@ -230,9 +230,9 @@ func (a *actor) own(r fileops.Reply) {
 }
 
 // pending is a request under way.
-type pending chan arrived
+type pending chan response
 
-type arrived struct {
+type response struct {
 	reply fileops.Reply
 	err   error
 	at    time.Time
@@ -242,7 +242,7 @@ type arrived struct {
 func (a *actor) start(r fileops.Request) pending {
 	p := make(pending, 1)
 	if a.stopped() {
-		p <- arrived{}
+		p <- response{}
 		return p
 	}
 	go func() {
@@ -250,7 +250,7 @@ func (a *actor) start(r fileops.Request) pending {
 		if err == nil && reply.Fault != nil {
 			err = reply.Fault
 		}
-		p <- arrived{reply, err, time.Now()}
+		p <- response{reply, err, time.Now()}
 	}()
 	return p
 }

@@ -31,7 +31,7 @@ type Follower struct {
 	poll  time.Duration   // between looks at a log that does not grow
 	begun []byte          // what is to be read before all files
 	queue []place         // what is to be read before Path
-	now   *following      // nil: none yet
+	now   *followedFile   // nil: none yet
 	total int64           // bytes before it
 	ended bool
 }
@@ -185,7 +185,7 @@ func (f *Follower) next() (io.ReadCloser, error) {
 			return nil, errors.Join(err, file.Close())
 		}
 	}
-	f.now = &following{f: f, file: file, begin: at.offset, size: at.offset, finished: len(f.queue) > 0}
+	f.now = &followedFile{f: f, file: file, begin: at.offset, size: at.offset, finished: len(f.queue) > 0}
 	return f.now, nil
 }
 
@@ -212,8 +212,8 @@ func (f *Follower) pause() {
 	}
 }
 
-// following is a file that is being followed.
-type following struct {
+// followedFile is a file that is being followed.
+type followedFile struct {
 	f           *Follower
 	file        *os.File
 	begin, size int64 // where it was begun, and how far it was read
@@ -221,7 +221,7 @@ type following struct {
 	silent      int64 // its size when it had nothing more, and another had its name
 }
 
-func (x *following) Read(b []byte) (int, error) {
+func (x *followedFile) Read(b []byte) (int, error) {
 	for {
 		n, err := x.file.Read(b)
 		x.size += int64(n)
@@ -245,7 +245,7 @@ func (x *following) Read(b []byte) (int, error) {
 }
 
 // look finds out what has become of the file that had no more to read.
-func (x *following) look() error {
+func (x *followedFile) look() error {
 	info, err := x.file.Stat()
 	if err != nil {
 		return err
@@ -278,7 +278,7 @@ func (x *following) look() error {
 }
 
 // Close leaves the file open: a checkpoint may need its beginning.
-func (x *following) Close() error { return nil }
+func (x *followedFile) Close() error { return nil }
 
 // Close closes the files.
 func (f *Follower) Close() error {

@@ -70,8 +70,8 @@ func growing(r *rand.Rand) map[string]func() string {
 	}
 }
 
-// follows is a log being followed by a goroutine of its own.
-type follows struct {
+// followedLog is a log being followed by a goroutine of its own.
+type followedLog struct {
 	*Follower
 	sum  *log.Summing
 	do   chan func() // on that goroutine, when the log has no more
@@ -80,10 +80,10 @@ type follows struct {
 	told []string
 }
 
-func follow(t *testing.T, path string, from *Checkpoint, o log.Options) *follows {
+func follow(t *testing.T, path string, from *Checkpoint, o log.Options) *followedLog {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
-	x := &follows{do: make(chan func()), stop: stop, done: make(chan error, 1)}
+	x := &followedLog{do: make(chan func()), stop: stop, done: make(chan error, 1)}
 	var err error
 	x.Follower, err = Follow(ctx, path, from, func(text string) { x.told = append(x.told, text) })
 	if err != nil {
@@ -125,7 +125,7 @@ func follow(t *testing.T, path string, from *Checkpoint, o log.Options) *follows
 }
 
 // idle waits until all was read that there was, and calls f.
-func (x *follows) idle(t *testing.T, f func()) {
+func (x *followedLog) idle(t *testing.T, f func()) {
 	t.Helper()
 	for _, f := range []func(){func() {}, f} {
 		called := make(chan struct{})
@@ -139,7 +139,7 @@ func (x *follows) idle(t *testing.T, f func()) {
 }
 
 // until waits until so many bytes of the log have been read.
-func (x *follows) until(t *testing.T, n int) {
+func (x *followedLog) until(t *testing.T, n int) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; {
 		read := int64(0)
@@ -158,7 +158,7 @@ func (x *follows) until(t *testing.T, n int) {
 }
 
 // end ends the log.
-func (x *follows) end(t *testing.T) {
+func (x *followedLog) end(t *testing.T) {
 	t.Helper()
 	x.stop()
 	if err := <-x.done; err != io.EOF {
@@ -251,7 +251,7 @@ func add(t *testing.T, path, text string) {
 }
 
 // killed goes on from a checkpoint, which was made at some time before the end.
-func killed(t *testing.T, x *follows, path string, o log.Options) *follows {
+func killed(t *testing.T, x *followedLog, path string, o log.Options) *followedLog {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "checkpoint")
 	x.idle(t, func() {

@@ -75,18 +75,18 @@ func sourcesOf(w *plan.Workload) []source {
 // Maker makes files. It is not safe for concurrent use.
 type Maker struct {
 	dir  string
-	made map[string]*made
+	made map[string]*madeFile
 }
 
-// made is a finished file.
-type made struct {
+// madeFile is a finished file.
+type madeFile struct {
 	deploy.File
 	file    *os.File
 	account *log.Account
 }
 
 // New returns a Maker with its files in a directory, which it creates when needed.
-func New(dir string) *Maker { return &Maker{dir: dir, made: map[string]*made{}} }
+func New(dir string) *Maker { return &Maker{dir: dir, made: map[string]*madeFile{}} }
 
 // Close closes the files. The caller removes the directory.
 func (m *Maker) Close() error {
@@ -174,7 +174,7 @@ func (s *source) key(w *plan.Workload) string {
 	return key
 }
 
-func (m *Maker) make(ctx context.Context, s *source, value string, p workload.Params) (*made, error) {
+func (m *Maker) make(ctx context.Context, s *source, value string, p workload.Params) (*madeFile, error) {
 	if err := os.MkdirAll(m.dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -188,7 +188,7 @@ func (m *Maker) make(ctx context.Context, s *source, value string, p workload.Pa
 	if err != nil {
 		return nil, err
 	}
-	f := &made{file: file}
+	f := &madeFile{file: file}
 	f.Content = file
 	digest := sha256.New()
 	f.account, err = s.make(ctx, value, p, &gauge{ctx, io.MultiWriter(file, digest), &f.Size})

@@ -214,15 +214,15 @@ func FuzzLiteral(f *testing.F) {
 	})
 }
 
-// replayed is an event that must be in the trace.
-type replayed struct {
+// wantedEvent is an event that must be in the trace.
+type wantedEvent struct {
 	op   log.Op
 	text string
 	at   int64
 }
 
 // byHand returns the events by session that must be in the trace, and the account of a log.
-func byHand(t *testing.T, src io.Reader) (sessions [][]replayed, a log.Account) {
+func byHand(t *testing.T, src io.Reader) (sessions [][]wantedEvent, a log.Account) {
 	t.Helper()
 	r, err := log.Open(src, log.Options{})
 	if err != nil {
@@ -242,7 +242,7 @@ func byHand(t *testing.T, src io.Reader) (sessions [][]replayed, a log.Account) 
 			i = len(sessions)
 			index[e.Session], sessions = i, append(sessions, nil)
 		}
-		sessions[i] = append(sessions[i], replayed{e.Op, string(e.Text), e.Time})
+		sessions[i] = append(sessions[i], wantedEvent{e.Op, string(e.Text), e.Time})
 	}
 	if err != io.EOF {
 		t.Fatal(err)
@@ -251,13 +251,13 @@ func byHand(t *testing.T, src io.Reader) (sessions [][]replayed, a log.Account) 
 }
 
 // checkEqual checks that a trace contains the events of a log in the order of each session.
-func checkEqual(t *testing.T, name string, tr *trace.Trace, sessions [][]replayed) {
+func checkEqual(t *testing.T, name string, tr *trace.Trace, sessions [][]wantedEvent) {
 	t.Helper()
 	var e trace.Event
 	number := map[uint64]bool{}
 	for i, want := range sessions {
 		if len(want) > 0 && want[0].op != log.Connect { // the trace has one all the same
-			want = slices.Insert(want, 0, replayed{op: log.Connect, at: want[0].at})
+			want = slices.Insert(want, 0, wantedEvent{op: log.Connect, at: want[0].at})
 		}
 		c := tr.Session(i)
 		for k := 0; ; k++ {
@@ -308,7 +308,7 @@ func TestTraceHasWhatTheLogHas(t *testing.T) {
 			t.Errorf("%s: the same log makes another file", name)
 		}
 	}
-	check("made", func() io.Reader { return &endless{left: 200 << 10} })
+	check("made", func() io.Reader { return &generatedLog{left: 200 << 10} })
 	dir := os.Getenv("TARE_SQL_LOGS") // scripts/deps.sh sql-logs prints it
 	if dir == "" {
 		const say = "TARE_SQL_LOGS names no folder of logs"
@@ -342,15 +342,15 @@ func TestTraceHasWhatTheLogHas(t *testing.T) {
 	}
 }
 
-// endless is a generated general log. Several sessions are open at the same time.
-type endless struct {
+// generatedLog is a generated general log. Several sessions are open at the same time.
+type generatedLog struct {
 	left int64
 	i    int
 	rest string
 	kept bool // sessions never end
 }
 
-func (l *endless) Read(p []byte) (int, error) {
+func (l *generatedLog) Read(p []byte) (int, error) {
 	n := 0
 	for n < len(p) && l.left > 0 {
 		if l.rest == "" {
@@ -368,7 +368,7 @@ func (l *endless) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func (l *endless) record() string {
+func (l *generatedLog) record() string {
 	id := 1 + l.i%100 + l.i/600*100
 	of := func(command, text string) string { return fmt.Sprintf("\t\t%6d %s\t%s\n", id, command, text) }
 	switch l.i / 100 % 6 {
@@ -400,11 +400,11 @@ func TestMemoryOfConvert(t *testing.T) {
 		limit uint64 // bytes of memory for a session
 	}{"ended": {false, 64}, "open": {true, 2048}} {
 		t.Run(name, func(t *testing.T) {
-			r, err := log.Open(&endless{left: size, kept: c.kept}, log.Options{})
+			r, err := log.Open(&generatedLog{left: size, kept: c.kept}, log.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			p := &peak{}
+			p := &memoryPeak{}
 			w := trace.NewWriter(p, trace.Meta{})
 			if err := convert(t.Context(), r, log.Policy{}, w, false); err != nil {
 				t.Fatal(err)
@@ -418,13 +418,13 @@ func TestMemoryOfConvert(t *testing.T) {
 	}
 }
 
-// peak records the peak of memory usage while it is written to.
-type peak struct {
+// memoryPeak records the peak of memory usage while it is written to.
+type memoryPeak struct {
 	bytes uint64
 	n     int
 }
 
-func (p *peak) Write(b []byte) (int, error) {
+func (p *memoryPeak) Write(b []byte) (int, error) {
 	if p.n++; p.n%20 == 1 {
 		runtime.GC()
 		var m runtime.MemStats
@@ -436,7 +436,7 @@ func (p *peak) Write(b []byte) (int, error) {
 
 // The conversion can be stopped.
 func TestConvertIsStopped(t *testing.T) {
-	r, err := log.Open(&endless{left: 1 << 40}, log.Options{})
+	r, err := log.Open(&generatedLog{left: 1 << 40}, log.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -450,7 +450,7 @@ func TestConvertIsStopped(t *testing.T) {
 
 // BenchmarkConvert converts a general log with short records.
 func BenchmarkConvert(b *testing.B) {
-	text, err := io.ReadAll(&endless{left: 8 << 20})
+	text, err := io.ReadAll(&generatedLog{left: 8 << 20})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 
 // Reader decompresses. It is not safe for concurrent use.
 type Reader struct {
-	table    *suspicious
+	table    *pairSet
 	splitter splitter
 	all      []*segment
 	free     chan *segment // for the splitter

@@ -38,12 +38,12 @@ type splitter struct {
 	pieces int64 // bits after which a segment is always cut; 0 except in tests
 }
 
-// suspicious has a bit for each pair of bytes that may be inside a magic number, at any bit offset. Of any four
+// pairSet has a bit for each pair of bytes that may be inside a magic number, at any bit offset. Of any four
 // neighbouring pairs of bytes in a magic number, one begins at a multiple of four bytes.
-type suspicious [1 << 16 / 64]uint64
+type pairSet [1 << 16 / 64]uint64
 
-func newSuspicious() *suspicious {
-	s := &suspicious{}
+func newSuspicious() *pairSet {
+	s := &pairSet{}
 	for _, magic := range []uint64{blockMagic, streamMagic} {
 		for off := range uint(magicBits - 16 + 1) {
 			pair := uint16(magic >> off)
@@ -55,7 +55,7 @@ func newSuspicious() *suspicious {
 
 // find returns the first bit at or after from at which a magic number begins that is completely in p, and whether it is
 // a block's; -1 if there is none.
-func (s *suspicious) find(p []byte, from int) (bit int, block bool) {
+func (s *pairSet) find(p []byte, from int) (bit int, block bool) {
 	for at := from / 8; at+2 <= len(p); at += 4 {
 		pair := binary.LittleEndian.Uint16(p[at:])
 		pair = pair<<8 | pair>>8
@@ -102,7 +102,7 @@ func (s *splitter) reset(src io.Reader) {
 }
 
 // cut makes the next segment. None follows the one marked last.
-func (s *splitter) cut(table *suspicious, g *segment) {
+func (s *splitter) cut(table *pairSet, g *segment) {
 	for {
 		// The segment's own magic number begins at from: its end is at least one bit further.
 		local := int(s.from - s.base*8)

@@ -38,22 +38,22 @@ var ErrCut = errors.New("the plug was pulled")
 // as in a drive.
 const CacheSize = 256 << 20
 
-// pending is a write that a power loss may undo.
-type pending struct {
+// pendingWrite is a write that a power loss may undo.
+type pendingWrite struct {
 	off      int64
 	old, new []byte
 	durable  bool // forced unit access: the write is on the medium, those before it may not be
 }
 
-// volatile is a file with a volatile cache. The file always has the latest bytes, so reads only need the file; the data
-// to undo at a cut is kept in memory.
-type volatile struct {
+// volatileCache is a file with a volatile cache. The file always has the latest bytes, so reads only need the file; the
+// data to undo at a cut is kept in memory.
+type volatileCache struct {
 	file  *os.File
 	limit int64
 
 	mu     sync.Mutex
-	log    []pending // in the order of acknowledgement
-	held   int64     // bytes in log
+	log    []pendingWrite // in the order of acknowledgement
+	held   int64          // bytes in log
 	cut    bool
 	deaf   bool // flushes are ignored
 	counts Counts
@@ -79,7 +79,7 @@ type Cut struct {
 	Counts
 }
 
-func (v *volatile) read(p []byte, off int64) error {
+func (v *volatileCache) read(p []byte, off int64) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.cut {
@@ -89,7 +89,7 @@ func (v *volatile) read(p []byte, off int64) error {
 	return err
 }
 
-func (v *volatile) write(p []byte, off int64, fua bool) error {
+func (v *volatileCache) write(p []byte, off int64, fua bool) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.cut {
@@ -102,8 +102,8 @@ func (v *volatile) write(p []byte, off int64, fua bool) error {
 	return v.put(p, off, fua)
 }
 
-func (v *volatile) put(p []byte, off int64, fua bool) error {
-	e := pending{off: off, old: make([]byte, len(p)), new: slices.Clone(p), durable: fua && !v.deaf}
+func (v *volatileCache) put(p []byte, off int64, fua bool) error {
+	e := pendingWrite{off: off, old: make([]byte, len(p)), new: slices.Clone(p), durable: fua && !v.deaf}
 	if _, err := v.file.ReadAt(e.old, off); err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (v *volatile) put(p []byte, off int64, fua bool) error {
 }
 
 // evict frees space: the oldest writes reach the medium.
-func (v *volatile) evict() {
+func (v *volatileCache) evict() {
 	n := 0
 	for v.held > v.limit && n < len(v.log) {
 		v.held -= int64(len(v.log[n].new))
@@ -131,7 +131,7 @@ func (v *volatile) evict() {
 	v.log = slices.Delete(v.log, 0, n)
 }
 
-func (v *volatile) zero(off, n int64, fua, _ bool) error {
+func (v *volatileCache) zero(off, n int64, fua, _ bool) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.cut {
@@ -145,11 +145,11 @@ func (v *volatile) zero(off, n int64, fua, _ bool) error {
 }
 
 // trim does nothing, as a device may: no record is ever trimmed.
-func (v *volatile) trim(int64, int64) error { return nil }
+func (v *volatileCache) trim(int64, int64) error { return nil }
 
 // flush makes all acknowledged writes survive a cut. The file is not synced: it is the medium of this device, and the
 // host does not lose power.
-func (v *volatile) flush() error {
+func (v *volatileCache) flush() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.cut {
@@ -175,7 +175,7 @@ type trigger struct {
 }
 
 // fire cuts when enough is pending. The lock is held.
-func (v *volatile) fire() {
+func (v *volatileCache) fire() {
 	t := v.armed
 	if t == nil || len(v.log) < t.pending {
 		return
@@ -186,7 +186,7 @@ func (v *volatile) fire() {
 }
 
 // arm cuts as soon as so many writes are pending, or after wait.
-func (v *volatile) arm(pending int, fault Fault, seed uint64, wait time.Duration) (Cut, error) {
+func (v *volatileCache) arm(pending int, fault Fault, seed uint64, wait time.Duration) (Cut, error) {
 	t := &trigger{pending: pending, fault: fault, seed: seed, done: make(chan struct{})}
 	v.mu.Lock()
 	v.armed = t
@@ -204,7 +204,7 @@ func (v *volatile) arm(pending int, fault Fault, seed uint64, wait time.Duration
 }
 
 // pull ends the device and leaves the file as after a power loss. The lock is held.
-func (v *volatile) pull(fault Fault, seed uint64) (c Cut, err error) {
+func (v *volatileCache) pull(fault Fault, seed uint64) (c Cut, err error) {
 	if v.cut {
 		return c, ErrCut
 	}
@@ -243,7 +243,7 @@ func (v *volatile) pull(fault Fault, seed uint64) (c Cut, err error) {
 	return c, nil
 }
 
-func (e *pending) apply(f *os.File, from, to int) error {
+func (e *pendingWrite) apply(f *os.File, from, to int) error {
 	if _, err := f.WriteAt(e.new[from:to], e.off+int64(from)); err != nil {
 		return fmt.Errorf("redo a write of %d bytes at %d: %w", to-from, e.off+int64(from), err)
 	}
@@ -251,7 +251,7 @@ func (e *pending) apply(f *os.File, from, to int) error {
 }
 
 // tear applies some of the sectors: at least one, and not all.
-func (e *pending) tear(f *os.File, rng *rand.Rand) error {
+func (e *pendingWrite) tear(f *os.File, rng *rand.Rand) error {
 	n := (len(e.new) + sector - 1) / sector
 	must, never := rng.IntN(n), rng.IntN(n-1)
 	if never >= must {

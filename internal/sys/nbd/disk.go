@@ -18,18 +18,18 @@ type medium interface {
 	flush() error
 }
 
-// direct passes everything to a file immediately.
-type direct struct {
+// directFile passes everything to a file immediately.
+type directFile struct {
 	file   *os.File
 	flushs group
 }
 
-func (d *direct) read(p []byte, off int64) error {
+func (d *directFile) read(p []byte, off int64) error {
 	_, err := d.file.ReadAt(p, off)
 	return err
 }
 
-func (d *direct) write(p []byte, off int64, fua bool) error {
+func (d *directFile) write(p []byte, off int64, fua bool) error {
 	if _, err := d.file.WriteAt(p, off); err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func (d *direct) write(p []byte, off int64, fua bool) error {
 	return nil
 }
 
-func (d *direct) zero(off, n int64, fua, hole bool) error {
+func (d *directFile) zero(off, n int64, fua, hole bool) error {
 	err := errors.ErrUnsupported
 	if hole {
 		err = punchHole(d.file, off, n)
@@ -57,14 +57,14 @@ func (d *direct) zero(off, n int64, fua, hole bool) error {
 }
 
 // trim frees space if the file system can; a device may ignore it.
-func (d *direct) trim(off, n int64) error {
+func (d *directFile) trim(off, n int64) error {
 	if err := punchHole(d.file, off, n); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		return err
 	}
 	return nil
 }
 
-func (d *direct) flush() error { return d.flushs.do(func() error { return syncData(d.file) }) }
+func (d *directFile) flush() error { return d.flushs.do(func() error { return syncData(d.file) }) }
 
 // piece is the number of bytes that are zeroed at once.
 const piece = 1 << 20

@@ -75,7 +75,7 @@ func FuzzTransmission(f *testing.F) {
 			theirs.Close()
 		}()
 		done := make(chan error, 1)
-		v := &volatile{file: file, limit: 1 << 20}
+		v := &volatileCache{file: file, limit: 1 << 20}
 		go func() { done <- newTransmission(ours, v, 1<<20).serve() }()
 		select {
 		case <-done:

@@ -25,7 +25,7 @@ type Server struct {
 	file     *os.File
 	size     int64
 	medium   medium
-	cache    *volatile // nil when writes pass
+	cache    *volatileCache // nil when writes pass
 	listener net.Listener
 	accepted sync.WaitGroup
 
@@ -44,9 +44,9 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{file: file, size: size, medium: &direct{file: file}}
+	s := &Server{file: file, size: size, medium: &directFile{file: file}}
 	if o.Volatile {
-		s.cache = &volatile{file: file, limit: o.Cache}
+		s.cache = &volatileCache{file: file, limit: o.Cache}
 		if o.Cache == 0 {
 			s.cache.limit = CacheSize
 		}

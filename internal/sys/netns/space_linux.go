@@ -64,11 +64,11 @@ func (s *Space) live(more int, made chan<- error) {
 	select {}
 }
 
-// home is a namespace that a thread goes back to.
-type home struct{ fd, kind int }
+// savedNamespace is a namespace that a thread goes back to.
+type savedNamespace struct{ fd, kind int }
 
 // homes are the namespaces of this thread that it is about to leave.
-func homes(more int) (back []home, err error) {
+func homes(more int) (back []savedNamespace, err error) {
 	for name, kind := range map[string]int{"net": unix.CLONE_NEWNET, "mnt": unix.CLONE_NEWNS} {
 		if kind != unix.CLONE_NEWNET && more&kind == 0 {
 			continue
@@ -77,7 +77,7 @@ func homes(more int) (back []home, err error) {
 		if err != nil {
 			return back, err
 		}
-		back = append(back, home{fd, kind})
+		back = append(back, savedNamespace{fd, kind})
 	}
 	return back, nil
 }

@@ -109,19 +109,20 @@ func (s *Server) start(ctx context.Context, e *Export) (err error) {
 	return s.check(e)
 }
 
-// line is a line for a control file.
-type line struct{ file, line string }
+// controlLine is a line for a control file.
+type controlLine struct{ file, line string }
 
 // lines start the server, in their order: nothing can be changed once it has a socket.
-func (s *Server) lines(e *Export, known string) []line {
-	l := []line{{"versions", e.versionLine(known)}}
+func (s *Server) lines(e *Export, known string) []controlLine {
+	l := []controlLine{{"versions", e.versionLine(known)}}
 	if s.blockSize > 0 {
-		l = append(l, line{"max_block_size", fmt.Sprint(s.blockSize)})
+		l = append(l, controlLine{"max_block_size", fmt.Sprint(s.blockSize)})
 	}
 	if e.Version != version3 {
-		l = append(l, line{"nfsv4gracetime", fmt.Sprint(graceTime)})
+		l = append(l, controlLine{"nfsv4gracetime", fmt.Sprint(graceTime)})
 	}
-	return append(l, line{"portlist", fmt.Sprintf("tcp %d", e.Port)}, line{"threads", fmt.Sprint(e.Threads)})
+	return append(l, controlLine{"portlist", fmt.Sprintf("tcp %d", e.Port)},
+		controlLine{"threads", fmt.Sprint(e.Threads)})
 }
 
 // blockSize is the largest read and write, bytes: the default of a server with 4 GiB of memory. The default is lower

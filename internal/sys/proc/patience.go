@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// patienceTick is how often a patient context looks at the clock.
-const patienceTick = 250 * time.Millisecond
+// timeoutTick is how often a patient context looks at the clock.
+const timeoutTick = 250 * time.Millisecond
 
-// WithPatience is context.WithTimeout by a clock that stops while tare is stopped. If tare is stopped by Ctrl-Z while
+// WithTimeout is context.WithTimeout by a clock that stops while tare is stopped. If tare is stopped by Ctrl-Z while
 // an environment opens, the opening must not time out after fg. The time between two looks at the clock counts for at
 // most two ticks, so no signal handling is needed; on a busy machine where looks are late, the timeout is longer.
-func WithPatience(parent context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+func WithTimeout(parent context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	parent, cancel := context.WithCancelCause(parent)
-	p := &patient{Context: parent, done: make(chan struct{})}
+	p := &timeoutContext{Context: parent, done: make(chan struct{})}
 	if err := parent.Err(); err != nil {
 		p.end(err) // at once, so that nothing is begun
 	}
@@ -22,8 +22,8 @@ func WithPatience(parent context.Context, d time.Duration) (context.Context, con
 		for left := d; left > 0; {
 			began := time.Now()
 			select {
-			case <-time.After(min(left, patienceTick)):
-				left -= min(time.Since(began), 2*patienceTick)
+			case <-time.After(min(left, timeoutTick)):
+				left -= min(time.Since(began), 2*timeoutTick)
 			case <-parent.Done():
 				p.end(parent.Err())
 				return
@@ -38,9 +38,9 @@ func WithPatience(parent context.Context, d time.Duration) (context.Context, con
 	}
 }
 
-// patient is a context whose deadline is not known in advance. It has the parent's values, and the cause of the
+// timeoutContext is a context whose deadline is not known in advance. It has the parent's values, and the cause of the
 // parent's end.
-type patient struct {
+type timeoutContext struct {
 	context.Context
 	done chan struct{}
 
@@ -48,7 +48,7 @@ type patient struct {
 	err error
 }
 
-func (p *patient) end(err error) {
+func (p *timeoutContext) end(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.err == nil {
@@ -58,11 +58,11 @@ func (p *patient) end(err error) {
 }
 
 // Deadline returns none, because it moves.
-func (p *patient) Deadline() (time.Time, bool) { return time.Time{}, false }
+func (p *timeoutContext) Deadline() (time.Time, bool) { return time.Time{}, false }
 
-func (p *patient) Done() <-chan struct{} { return p.done }
+func (p *timeoutContext) Done() <-chan struct{} { return p.done }
 
-func (p *patient) Err() error {
+func (p *timeoutContext) Err() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.err

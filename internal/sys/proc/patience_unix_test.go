@@ -58,11 +58,11 @@ const patienceOfTest = 2 * time.Second
 
 // bePatient waits until it is told that it goes on, and says how its patience does and that it ends.
 func bePatient() {
-	ctx, cancel := WithPatience(context.Background(), patienceOfTest)
+	ctx, cancel := WithTimeout(context.Background(), patienceOfTest)
 	defer cancel()
 	fmt.Println("waiting")
 	io.ReadAll(os.Stdin) // ends when the stop has
-	time.Sleep(patienceTick / 5)
+	time.Sleep(timeoutTick / 5)
 	fmt.Println("awake:", ctx.Err())
 	<-ctx.Done()
 	fmt.Println("over:", ctx.Err())
@@ -83,7 +83,7 @@ func TestPatienceEndsAsATimeoutDoes(t *testing.T) {
 		"given up by above": {time.Hour, func(parent, _ context.CancelFunc) { parent() }, context.Canceled, mine},
 	} {
 		above, cancelAbove := context.WithCancelCause(t.Context())
-		ctx, cancel := WithPatience(above, c.patience)
+		ctx, cancel := WithTimeout(above, c.patience)
 		below, cancelBelow := context.WithCancel(ctx)
 		c.end(func() { cancelAbove(mine) }, cancel)
 		for which, ctx := range map[string]context.Context{"itself": ctx, "below it": below} {
@@ -103,7 +103,7 @@ func TestPatienceEndsAsATimeoutDoes(t *testing.T) {
 func TestNoPatienceBelowAnEnd(t *testing.T) {
 	over, end := context.WithCancel(t.Context())
 	end()
-	ctx, cancel := WithPatience(over, time.Hour)
+	ctx, cancel := WithTimeout(over, time.Hour)
 	defer cancel()
 	if ctx.Err() != context.Canceled {
 		t.Errorf("%v, want %v", ctx.Err(), context.Canceled)

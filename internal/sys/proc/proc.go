@@ -58,7 +58,7 @@ func Run(ctx context.Context, stdin io.Reader, argv ...string) ([]byte, error) {
 
 // RunCmd is Run for a command made with Command.
 func RunCmd(cmd *Cmd, stdin io.Reader) ([]byte, error) {
-	out, errOut := &limited{}, NewTail(32<<10)
+	out, errOut := &limitedBuffer{}, NewTail(32<<10)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, out, errOut
 	err := runToEnd(cmd)
 	if err == nil {
@@ -113,10 +113,10 @@ func (e *ExitError) Error() string {
 
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// limited keeps the first MaxOutput bytes and drops the rest.
-type limited struct{ buf bytes.Buffer }
+// limitedBuffer keeps the first MaxOutput bytes and drops the rest.
+type limitedBuffer struct{ buf bytes.Buffer }
 
-func (l *limited) Write(p []byte) (int, error) {
+func (l *limitedBuffer) Write(p []byte) (int, error) {
 	if room := MaxOutput - l.buf.Len(); room > 0 {
 		l.buf.Write(p[:min(room, len(p))])
 	}

@@ -46,7 +46,7 @@ func NoDelay(fd FD, on bool) error {
 
 // Read reads once; 0 bytes come with io.EOF.
 func Read(fd FD, b []byte) (int, error) {
-	var p patience
+	var p waitDeadline
 	for {
 		n, err := readOnce(fd, b)
 		switch {
@@ -104,7 +104,7 @@ func ReadBy(fd FD, b []byte, end time.Time) error {
 func WriteFull(fd FD, b []byte) error { return writeWith(writeOnce, fd, b) }
 
 func writeWith(call func(fd FD, b []byte) (int, error), fd FD, b []byte) error {
-	var p patience
+	var p waitDeadline
 	for len(b) > 0 {
 		n, err := call(fd, b)
 		switch {
@@ -118,7 +118,7 @@ func writeWith(call func(fd FD, b []byte) (int, error), fd FD, b []byte) error {
 		case err != nil:
 			return err
 		}
-		b, p = b[n:], patience{}
+		b, p = b[n:], waitDeadline{}
 	}
 	return nil
 }
@@ -138,7 +138,7 @@ func Send(fd FD, block []byte, amount int64) error {
 // Put sends a datagram on a connected socket. A network that has no room for it drops it, which is no error here. See
 // thread.Room.
 func Put(fd FD, b []byte) error {
-	var p patience
+	var p waitDeadline
 	for {
 		_, err := bareWrite(fd, b)
 		switch {
@@ -158,7 +158,7 @@ func Put(fd FD, b []byte) error {
 
 // Get receives a datagram and tells, on Linux, whether it had to wait for it. See thread.Room.
 func Get(fd FD, b []byte) (n int, waited bool, err error) {
-	var p patience
+	var p waitDeadline
 	for {
 		var slept bool
 		n, slept, err = askGet(fd, b)
@@ -183,13 +183,13 @@ func Rest() {
 	}
 }
 
-// patience is a socket's deadline over the signals that interrupt a wait. The kernel's begins anew after each, and Go's
-// runtime sends one every few milliseconds to a thread that waits without its knowledge. The clock is only looked at
-// after a signal.
-type patience struct{ end time.Time }
+// waitDeadline is a socket's deadline over the signals that interrupt a wait. The kernel's begins anew after each, and
+// Go's runtime sends one every few milliseconds to a thread that waits without its knowledge. The clock is only looked
+// at after a signal.
+type waitDeadline struct{ end time.Time }
 
 // over tells, after an interrupted call, whether the deadline has passed.
-func (p *patience) over(fd FD, writes bool) bool {
+func (p *waitDeadline) over(fd FD, writes bool) bool {
 	now := time.Now()
 	if p.end.IsZero() {
 		d := limit(fd, writes)

@@ -123,7 +123,7 @@ func addrPort(sa unix.Sockaddr) (at netip.AddrPort) {
 
 // GetFrom receives a datagram and says from where.
 func GetFrom(fd FD, b []byte) (int, Address, error) {
-	var p patience
+	var p waitDeadline
 	for {
 		n, sa, err := unix.Recvfrom(fd, b, 0)
 		switch {

@@ -75,7 +75,7 @@ var errNothing = errors.New("nothing is traced")
 // killed, the kernel lets go of all that it has stopped, and removes its programs.
 func Main(in io.Reader, out io.Writer) int {
 	requests, answers := json.NewDecoder(in), json.NewEncoder(out)
-	var s served
+	var s traceServer
 	defer s.close()
 	for {
 		var q Request
@@ -93,17 +93,17 @@ func Main(in io.Reader, out io.Writer) int {
 	}
 }
 
-// served is what is asked for.
-type served struct{ open Tracer }
+// traceServer is what is asked for.
+type traceServer struct{ open Tracer }
 
-func (s *served) close() {
+func (s *traceServer) close() {
 	if s.open != nil {
 		_ = s.open.Close() // this process ends, or opens another way
 	}
 	s.open = nil
 }
 
-func (s *served) serve(q *Request) (t *Trace, err error) {
+func (s *traceServer) serve(q *Request) (t *Trace, err error) {
 	if q.Op == OpOpen {
 		s.close()
 		switch q.Way {

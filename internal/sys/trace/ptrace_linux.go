@@ -14,33 +14,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// byStops traces by stopping processes at each call.
-type byStops struct {
-	over chan seen // nil: nothing was started
+// ptraceTracer traces by stopping processes at each call.
+type ptraceTracer struct {
+	over chan ptraceResult // nil: nothing was started
 }
 
-type seen struct {
+type ptraceResult struct {
 	trace *Trace
 	err   error
 }
 
 // OpenPtrace opens this way to trace. It is for a process that does nothing else (Main): a parent that traces its
 // child, as the controller would the agent, takes each stop for the child's end.
-func OpenPtrace() (Tracer, error) { return &byStops{}, nil }
+func OpenPtrace() (Tracer, error) { return &ptraceTracer{}, nil }
 
 // Start implements Tracer.
-func (p *byStops) Start(r Roots, marked bool) error {
+func (p *ptraceTracer) Start(r Roots, marked bool) error {
 	if r.Agent == 0 || !marked {
 		return errors.New("ptrace follows the workers of an agent on this machine, and there is none")
 	}
-	begun, over := make(chan error, 2), make(chan seen, 1)
+	begun, over := make(chan error, 2), make(chan ptraceResult, 1)
 	go func() {
 		// The kernel takes requests from the thread that traces only. It ends with this, and lets go of all that it
 		// still traces.
 		runtime.LockOSThread()
 		t, err := stopAtCalls(r.Agent, func() { begun <- nil })
 		begun <- err
-		over <- seen{t, err}
+		over <- ptraceResult{t, err}
 	}()
 	if err := <-begun; err != nil {
 		return err
@@ -50,10 +50,10 @@ func (p *byStops) Start(r Roots, marked bool) error {
 }
 
 // Mark implements Tracer.
-func (p *byStops) Mark(bool) error { return errors.ErrUnsupported }
+func (p *ptraceTracer) Mark(bool) error { return errors.ErrUnsupported }
 
 // Stop implements Tracer. It returns when the worker has ended.
-func (p *byStops) Stop() (*Trace, error) {
+func (p *ptraceTracer) Stop() (*Trace, error) {
 	if p.over == nil {
 		return nil, errNothing
 	}
@@ -63,7 +63,7 @@ func (p *byStops) Stop() (*Trace, error) {
 }
 
 // Close implements Tracer.
-func (p *byStops) Close() error { return nil }
+func (p *ptraceTracer) Close() error { return nil }
 
 // stopper follows the children of an agent and stops them at each call.
 type stopper struct {

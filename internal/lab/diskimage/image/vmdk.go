@@ -55,10 +55,10 @@ func (m *vmdk) expand(off int64) ([]byte, int64, error) {
 	return b, start + e.start, err
 }
 
-// nothing is an extent of zeros.
-type nothing struct{ size int64 }
+// zeroExtent is an extent of zeros.
+type zeroExtent struct{ size int64 }
 
-func (m nothing) at(off int64) (Run, error) {
+func (m zeroExtent) at(off int64) (Run, error) {
 	return Run{Offset: off, Length: m.size - off, State: Zero}, nil
 }
 
@@ -130,7 +130,7 @@ func openExtent(s *store, f *file, line extentLine, info *Info) (extent, error) 
 	x := extent{size: line.sectors * 512}
 	switch line.kind {
 	case "ZERO":
-		x.m = nothing{x.size}
+		x.m = zeroExtent{x.size}
 		return x, nil
 	case "FLAT", "VMFS", "VMFSRDM", "VMFSRAW":
 	case "SPARSE":
@@ -138,7 +138,7 @@ func openExtent(s *store, f *file, line extentLine, info *Info) (extent, error) 
 		return x, fmt.Errorf("extents of the kind %s are not supported", line.kind)
 	}
 	if line.access == "NOACCESS" {
-		x.m = nothing{x.size}
+		x.m = zeroExtent{x.size}
 		return x, nil
 	}
 	path := relative(f.name, line.file)

@@ -169,8 +169,8 @@ func unxz(t *testing.T, from, to string) {
 	}
 }
 
-// put is what a test writes at a place; below 0 it counts from the end.
-type put struct {
+// testWrite is what a test writes at a place; below 0 it counts from the end.
+type testWrite struct {
 	at   int64
 	text string
 }
@@ -210,9 +210,9 @@ func mdSuper(level int32, devices uint32, sector int64) string {
 func TestContainers(t *testing.T) {
 	disktest.Need(t, "blkid")
 	const size = 32 << 20
-	uberblocks := []put{}
+	uberblocks := []testWrite{}
 	for i := range int64(8) {
-		uberblocks = append(uberblocks, put{128<<10 + i*1024, "\x0c\xb1\xba\x00\x00\x00\x00\x00\x88\x13\x00\x00"})
+		uberblocks = append(uberblocks, testWrite{128<<10 + i*1024, "\x0c\xb1\xba\x00\x00\x00\x00\x00\x88\x13\x00\x00"})
 	}
 	hfs := make([]byte, 162)
 	copy(hfs, "H+\x00\x04")
@@ -221,32 +221,35 @@ func TestContainers(t *testing.T) {
 	binary.BigEndian.PutUint32(hfs[48:], size/8192)
 	for _, c := range []struct {
 		kind, note string
-		puts       []put
+		puts       []testWrite
 	}{
-		{"mdraid", "raid1 with metadata 1.0, one of 2", []put{{size - 8192, mdSuper(1, 2, size/512-16)}}},
-		{"mdraid", "raid5 with metadata 1.1, one of 3", []put{{0, mdSuper(5, 3, 0)}}},
-		{"mdraid", "raid0 with metadata 1.2, one of 4", []put{{4096, mdSuper(0, 4, 8)}}},
-		{"mdraid", "linear with metadata 1.2, one of 2", []put{{4096, mdSuper(-1, 2, 8)}}},
-		{"mdraid", "raid10 with metadata 0.90, one of 4", []put{{size - 64<<10, le32(mdMagic, 0, 90, 0, 992, 1, 2, 10,
-			4096, 4, 4)}}},
-		{"bitlocker", encrypted, []put{{0, "\xeb\x58\x90-FVE-FS-"}, {160, "\x3b\xd6\x67\x49\x29\x2e\xd8\x4a" +
+		{"mdraid", "raid1 with metadata 1.0, one of 2", []testWrite{{size - 8192, mdSuper(1, 2, size/512-16)}}},
+		{"mdraid", "raid5 with metadata 1.1, one of 3", []testWrite{{0, mdSuper(5, 3, 0)}}},
+		{"mdraid", "raid0 with metadata 1.2, one of 4", []testWrite{{4096, mdSuper(0, 4, 8)}}},
+		{"mdraid", "linear with metadata 1.2, one of 2", []testWrite{{4096, mdSuper(-1, 2, 8)}}},
+		{"mdraid", "raid10 with metadata 0.90, one of 4", []testWrite{
+			{size - 64<<10, le32(mdMagic, 0, 90, 0, 992, 1, 2, 10,
+				4096, 4, 4)}}},
+		{"bitlocker", encrypted, []testWrite{{0, "\xeb\x58\x90-FVE-FS-"}, {160, "\x3b\xd6\x67\x49\x29\x2e\xd8\x4a" +
 			"\x83\x99\xf6\xa3\x39\xe3\xd0\x01"}, {510, "\x55\xaa"}}},
-		{"luks", encrypted, []put{{0, "LUKS\xba\xbe\x00\x01"}}},
-		{"lvm2", "pool", []put{{512, "LABELONE\x01"}, {536, "LVM2 001"}}},
-		{"vdo", "", []put{{0, "dmvdo001"}}},
+		{"luks", encrypted, []testWrite{{0, "LUKS\xba\xbe\x00\x01"}}},
+		{"lvm2", "pool", []testWrite{{512, "LABELONE\x01"}, {536, "LVM2 001"}}},
+		{"vdo", "", []testWrite{{0, "dmvdo001"}}},
 		{"zfs", "pool", uberblocks},
-		{"apfs", notRead, []put{{32, "NXSB" + le32(4096, size/4096, 0)}}},
-		{"hfsplus", "", []put{{1024, string(hfs)}}},
-		{"drbd", "mirror", []put{{size - 4096 + 60, "\x83\x74\x02\x6b"}}},
-		{"bcache", "", []put{{4096 + 24, "\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81"}}},
-		{"bcachefs", "pool", []put{{4096 + 24, "\xc6\x85\x73\xf6\x66\xce\x90\xa9\xd9\x6a\x60\xcf\x80\x3d\xf7\xef"}}},
-		{"stratis", "pool", []put{{516, "!Stra0tis\x86\xff\x02^\x41rh"}}},
-		{"intel raid", "pool", []put{{size - 1024, "Intel Raid ISM Cfg Sig. 1.3.00"}}},
-		{"ddf raid", "pool", []put{{size - 512, "\xde\x11\xde\x11"}}},
-		{"refs", notRead, []put{{0, "\x00\x00\x00ReFS\x00\x00\x00\x00"}}},
-		{"squashfs", notRead, []put{{0, "hsqs"}, {28, "\x04\x00\x00\x00"}}},
-		{"iso9660", notRead, []put{{32 << 10, "\x01CD001\x01"}, {32<<10 + 40, "DISC"}, {34 << 10, "\xffCD001\x01"}}},
-		{"xfs log", "another device", []put{{0, "\xfe\xed\xba\xbe"}}},
+		{"apfs", notRead, []testWrite{{32, "NXSB" + le32(4096, size/4096, 0)}}},
+		{"hfsplus", "", []testWrite{{1024, string(hfs)}}},
+		{"drbd", "mirror", []testWrite{{size - 4096 + 60, "\x83\x74\x02\x6b"}}},
+		{"bcache", "", []testWrite{{4096 + 24, "\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81"}}},
+		{"bcachefs", "pool", []testWrite{
+			{4096 + 24, "\xc6\x85\x73\xf6\x66\xce\x90\xa9\xd9\x6a\x60\xcf\x80\x3d\xf7\xef"}}},
+		{"stratis", "pool", []testWrite{{516, "!Stra0tis\x86\xff\x02^\x41rh"}}},
+		{"intel raid", "pool", []testWrite{{size - 1024, "Intel Raid ISM Cfg Sig. 1.3.00"}}},
+		{"ddf raid", "pool", []testWrite{{size - 512, "\xde\x11\xde\x11"}}},
+		{"refs", notRead, []testWrite{{0, "\x00\x00\x00ReFS\x00\x00\x00\x00"}}},
+		{"squashfs", notRead, []testWrite{{0, "hsqs"}, {28, "\x04\x00\x00\x00"}}},
+		{"iso9660", notRead, []testWrite{
+			{32 << 10, "\x01CD001\x01"}, {32<<10 + 40, "DISC"}, {34 << 10, "\xffCD001\x01"}}},
+		{"xfs log", "another device", []testWrite{{0, "\xfe\xed\xba\xbe"}}},
 	} {
 		b := make([]byte, size)
 		for _, p := range c.puts {

@@ -308,7 +308,7 @@ func FuzzRead(f *testing.F) {
 		}
 		seeds = append(seeds, b)
 	}
-	for _, p := range []put{{0, mdSuper(5, 3, 0)}, {32, "NXSB" + le32(4096, 9, 0)}, {1024, "H+\x00\x04"},
+	for _, p := range []testWrite{{0, mdSuper(5, 3, 0)}, {32, "NXSB" + le32(4096, 9, 0)}, {1024, "H+\x00\x04"},
 		{4086, "SWAPSPACE2"}, {1024, "\x10\x20\xf5\xf2"}, {32 << 10, "\x01CD001"}, {34<<10 + 1, "NSR02"}} {
 		b := make([]byte, 256<<10)
 		copy(b[p.at:], p.text)

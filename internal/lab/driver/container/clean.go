@@ -52,7 +52,7 @@ func (o owner) labels(runID, envName string) []string {
 const abandonedAfter = 24 * time.Hour
 
 // abandoned tells whether the container's owner is certainly dead, as seen from the process self.
-func (c *inspected) abandoned(self owner, now time.Time) bool {
+func (c *containerInfo) abandoned(self owner, now time.Time) bool {
 	l := c.Config.Labels
 	maker, err := leftover.ParseOwner(l[labelPID] + " " + l[labelStart])
 	if err != nil || l[labelMachine] != self.machine {
@@ -64,12 +64,12 @@ func (c *inspected) abandoned(self owner, now time.Time) bool {
 // containers returns the containers with a label, KEY or KEY=VALUE, and the errors of those that could not be
 // inspected. A container that the engine lists but does not find is left out: Docker can list a removed container,
 // without a name, until it is restarted.
-func (e engine) containers(ctx context.Context, label string) ([]*inspected, error) {
+func (e engine) containers(ctx context.Context, label string) ([]*containerInfo, error) {
 	out, err := e.run(ctx, nil, "ps", "--all", "--quiet", "--no-trunc", "--filter", "label="+label)
 	if err != nil {
 		return nil, fmt.Errorf("list containers of %s: %w", e.name, err)
 	}
-	var all []*inspected
+	var all []*containerInfo
 	var errs []error
 	for _, id := range strings.Fields(string(out)) {
 		switch c, err := e.inspect(ctx, id); {

@@ -56,13 +56,13 @@ func (e engine) finish(ctx context.Context, stdin io.Reader, args ...string) ([]
 }
 
 // info returns the engine's description of itself. It fails if the daemon does not answer.
-func (e engine) info(ctx context.Context) (about, error) {
+func (e engine) info(ctx context.Context) (engineInfo, error) {
 	if _, err := proc.LookPath(e.name); err != nil {
-		return about{}, fmt.Errorf("%s is %w", e.name, errNotInstalled)
+		return engineInfo{}, fmt.Errorf("%s is %w", e.name, errNotInstalled)
 	}
 	out, err := e.run(ctx, nil, "info", "--format", "{{json .}}")
 	if err != nil {
-		return about{}, err
+		return engineInfo{}, err
 	}
 	return parseInfo(e.name, out)
 }

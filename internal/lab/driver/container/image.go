@@ -15,7 +15,8 @@ const emptyImage = "tare/empty:1"
 
 // findImage makes sure that the image exists on this machine, and returns its name and platform. made tells that it is
 // the empty image and was made for this environment.
-func findImage(ctx context.Context, e engine, a about, o env.Options) (name string, img image, made bool, err error) {
+func findImage(ctx context.Context, e engine, a engineInfo, o env.Options) (name string, img image, made bool,
+	err error) {
 	if o.Get(stack.SettingName, "") != "" {
 		name, img, err = findStack(ctx, e, a, o)
 		return name, img, false, err
@@ -86,7 +87,7 @@ func (i image) matches(platform string) bool {
 	return len(parts) >= 2 && i.OS == parts[0] && i.Arch == goArch(parts[1])
 }
 
-func findEmpty(ctx context.Context, e engine, a about) (img image, made bool, err error) {
+func findEmpty(ctx context.Context, e engine, a engineInfo) (img image, made bool, err error) {
 	img, err = e.image(ctx, emptyImage)
 	if err == nil || !noSuch(err) {
 		return img, false, err
@@ -113,7 +114,7 @@ func findEmpty(ctx context.Context, e engine, a about) (img image, made bool, er
 
 // findStack returns the image of a stack, and imports it if the engine does not have it. It stays there until tare
 // stack remove, as the stack itself does.
-func findStack(ctx context.Context, e engine, a about, o env.Options) (name string, img image, err error) {
+func findStack(ctx context.Context, e engine, a engineInfo, o env.Options) (name string, img image, err error) {
 	st, _, _, err := stack.Of(&o.Spec, "")
 	if err != nil {
 		return "", img, err
@@ -155,7 +156,7 @@ func DropStack(ctx context.Context, st stack.Stack) error {
 }
 
 // importInto are the arguments that make an image of an archive on standard input.
-func (e engine) importInto(a about, name string) []string {
+func (e engine) importInto(a engineInfo, name string) []string {
 	if e.name == "podman" {
 		return []string{"import", "--os", a.OS, "--arch", a.Arch, "-", name}
 	}

@@ -15,8 +15,8 @@ import (
 	"tare/internal/unit"
 )
 
-// about is an engine's description of itself.
-type about struct {
+// engineInfo is an engine's description of itself.
+type engineInfo struct {
 	Engine, Server, Client string // versions; Client is "" if the client is the engine
 	OS, Arch               string // GOOS, GOARCH of the machine on which the containers run
 	Kernel, System         string
@@ -27,7 +27,7 @@ type about struct {
 }
 
 // String is the engine in one line, for `tare doctor`.
-func (a about) String() string {
+func (a engineInfo) String() string {
 	s := a.Engine + " " + a.Server
 	if a.Client != "" && a.Client != a.Server {
 		s += " (client " + a.Client + ")"
@@ -47,15 +47,15 @@ func goArch(name string) string {
 }
 
 // parseInfo parses the JSON of `info`.
-func parseInfo(engine string, text []byte) (about, error) {
-	a := about{Engine: engine}
+func parseInfo(engine string, text []byte) (engineInfo, error) {
+	a := engineInfo{Engine: engine}
 	if engine == "podman" {
 		return a.podman(text)
 	}
 	return a.docker(text)
 }
 
-func (a about) docker(text []byte) (about, error) {
+func (a engineInfo) docker(text []byte) (engineInfo, error) {
 	var in struct {
 		ServerVersion, OSType, Architecture, KernelVersion, OperatingSystem string
 		Driver, CgroupVersion, CgroupDriver, DefaultRuntime                 string
@@ -80,7 +80,7 @@ func (a about) docker(text []byte) (about, error) {
 	return a, nil
 }
 
-func (a about) podman(text []byte) (about, error) {
+func (a engineInfo) podman(text []byte) (engineInfo, error) {
 	var in struct {
 		Host struct {
 			Arch, OS, Kernel, CgroupVersion, CgroupManager string
@@ -133,8 +133,8 @@ func parseImage(text []byte) (image, error) {
 	return image{ID: in[0].Id, OS: in[0].Os, Arch: goArch(in[0].Architecture)}, nil
 }
 
-// inspected is the part of `inspect` of a container that tare uses. The field names are the engines' own.
-type inspected struct {
+// containerInfo is the part of `inspect` of a container that tare uses. The field names are the engines' own.
+type containerInfo struct {
 	Id, Name, Image, Driver, AppArmorProfile, OCIRuntime string
 	Created                                              time.Time
 	State                                                struct {
@@ -163,8 +163,8 @@ type inspected struct {
 	Mounts []struct{ Type, Destination, Driver, Mode string }
 }
 
-func parseInspect(text []byte) ([]inspected, error) {
-	var in []inspected
+func parseInspect(text []byte) ([]containerInfo, error) {
+	var in []containerInfo
 	if err := json.Unmarshal(text, &in); err != nil {
 		return nil, fmt.Errorf("read inspect: %w", err)
 	}
@@ -177,7 +177,7 @@ func parseInspect(text []byte) ([]inspected, error) {
 }
 
 // cpus is the limit of CPU time, in CPUs; 0 means none.
-func (c *inspected) cpus() float64 {
+func (c *containerInfo) cpus() float64 {
 	h := &c.HostConfig
 	switch {
 	case h.NanoCpus > 0:
@@ -191,7 +191,7 @@ func (c *inspected) cpus() float64 {
 }
 
 // seccomp is the profile in effect: "unconfined", "default" or the engine's word.
-func (c *inspected) seccomp(a about) string {
+func (c *containerInfo) seccomp(a engineInfo) string {
 	for _, o := range c.HostConfig.SecurityOpt {
 		if v, ok := strings.CutPrefix(o, "seccomp="); ok {
 			if strings.HasPrefix(strings.TrimSpace(v), "{") {
@@ -215,7 +215,7 @@ func (c *inspected) seccomp(a about) string {
 }
 
 // facts returns the limits and other settings in effect, not those that were requested.
-func (c *inspected) facts(a about, img image, dir string) record.Facts {
+func (c *containerInfo) facts(a engineInfo, img image, dir string) record.Facts {
 	h := &c.HostConfig
 	runtime := h.Runtime
 	if c.OCIRuntime != "" {
@@ -284,7 +284,7 @@ func (c *inspected) facts(a about, img image, dir string) record.Facts {
 }
 
 // volume tells what is mounted at dir: "none" for the container's own root.
-func (c *inspected) volume(dir string) string {
+func (c *containerInfo) volume(dir string) string {
 	if _, ok := c.HostConfig.Tmpfs[dir]; ok {
 		return "tmpfs"
 	}

@@ -13,7 +13,7 @@ func TestControlGroupsAreReadBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := list[0].facts(about{}, image{}, workDir).Settings
+	got := list[0].facts(engineInfo{}, image{}, workDir).Settings
 	for name, want := range map[string]string{"weight": "512", "write_bps": "/dev/vda:10MiB",
 		"read_iops": "/dev/vda:100",
 		"read_bps":  ""} {

@@ -25,7 +25,7 @@ import (
 // container is an environment that tare made: one container, with the agent as its only process.
 type container struct {
 	engine    engine
-	about     about
+	about     engineInfo
 	opts      env.Options
 	create    []string // arguments of create, without the name
 	image     string
@@ -48,7 +48,7 @@ type container struct {
 }
 
 // openNew makes a container and copies the agent into it. Agent starts it.
-func openNew(ctx context.Context, e engine, a about, o env.Options) (_ env.Env, err error) {
+func openNew(ctx context.Context, e engine, a engineInfo, o env.Options) (_ env.Env, err error) {
 	fail := func(op string, err error) (env.Env, error) { return nil, openError(e, o.Name, op, err) }
 	if v := o.Get("runtime", ""); v != "" && e.name == "podman" {
 		e.global = append(slices.Clone(e.global), "--runtime", v)
@@ -174,7 +174,7 @@ func (c *container) make(ctx context.Context) error {
 }
 
 // inspect returns the engine's description of one container.
-func (e engine) inspect(ctx context.Context, name string) (*inspected, error) {
+func (e engine) inspect(ctx context.Context, name string) (*containerInfo, error) {
 	out, err := e.run(ctx, nil, "container", "inspect", name)
 	if err != nil {
 		return nil, err

@@ -97,9 +97,9 @@ func TestFactsAreWhatTheEngineSays(t *testing.T) {
 }
 
 func TestSeccomp(t *testing.T) {
-	withProfile := about{Security: []string{"name=seccomp,profile=builtin"}}
+	withProfile := engineInfo{Security: []string{"name=seccomp,profile=builtin"}}
 	for _, c := range []struct {
-		a          about
+		a          engineInfo
 		opts       []string
 		privileged bool
 		want       string
@@ -108,9 +108,9 @@ func TestSeccomp(t *testing.T) {
 		{withProfile, []string{"seccomp=unconfined"}, false, "unconfined"},
 		{withProfile, []string{`seccomp={"defaultAction":"x"}`}, false, "custom"},
 		{withProfile, nil, true, "unconfined"},
-		{about{}, nil, false, "unconfined"},
+		{engineInfo{}, nil, false, "unconfined"},
 	} {
-		var i inspected
+		var i containerInfo
 		i.HostConfig.SecurityOpt, i.HostConfig.Privileged = c.opts, c.privileged
 		if got := i.seccomp(c.a); got != c.want {
 			t.Errorf("%v privileged=%v: %q, want %q", c.opts, c.privileged, got, c.want)
@@ -171,7 +171,7 @@ func FuzzParse(f *testing.F) {
 func TestAbandoned(t *testing.T) {
 	self := thisProcess()
 	now := time.Now()
-	live := inspected{Created: now}
+	live := containerInfo{Created: now}
 	live.Config.Labels = map[string]string{}
 	for _, l := range self.labels("r", "e") {
 		k, v, _ := strings.Cut(l, "=")
@@ -180,7 +180,7 @@ func TestAbandoned(t *testing.T) {
 	if live.abandoned(self, now) {
 		t.Error("the container of this process is taken for a leftover")
 	}
-	with := func(c inspected, k, v string) inspected {
+	with := func(c containerInfo, k, v string) containerInfo {
 		labels := map[string]string{k: v}
 		for k2, v2 := range c.Config.Labels {
 			if k2 != k {

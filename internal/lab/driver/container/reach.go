@@ -39,4 +39,4 @@ func loopback(name string, f *record.Facts) (string, error) {
 func (c *container) Loopback() (string, error) { return loopback(c.opts.Name, &c.facts) }
 
 // Loopback implements env.LoopbackProvider.
-func (c *running) Loopback() (string, error) { return loopback(c.opts.Name, &c.facts) }
+func (c *existingContainer) Loopback() (string, error) { return loopback(c.opts.Name, &c.facts) }

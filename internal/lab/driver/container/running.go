@@ -12,8 +12,8 @@ import (
 	"tare/internal/record"
 )
 
-// running is an environment in a container that existed before and stays.
-type running struct {
+// existingContainer is an environment in a container that existed before and stays.
+type existingContainer struct {
 	engine    engine
 	opts      env.Options
 	name      string // the container's name, as given by the user
@@ -29,9 +29,9 @@ type running struct {
 }
 
 // openRunning puts the agent into a container that tare did not make.
-func openRunning(ctx context.Context, e engine, a about, o env.Options) (_ env.Env, err error) {
+func openRunning(ctx context.Context, e engine, a engineInfo, o env.Options) (_ env.Env, err error) {
 	fail := func(op string, err error) (env.Env, error) { return nil, openError(e, o.Name, op, err) }
-	c := &running{engine: e, opts: o, name: o.Get("container", "")}
+	c := &existingContainer{engine: e, opts: o, name: o.Get("container", "")}
 	seen, err := e.inspect(ctx, c.name)
 	switch {
 	case err != nil:
@@ -74,7 +74,7 @@ func openRunning(ctx context.Context, e engine, a about, o env.Options) (_ env.E
 }
 
 // put copies the agent into the container. It goes on when ctx ends, so that the result is known.
-func (c *running) put(ctx context.Context) error {
+func (c *existingContainer) put(ctx context.Context) error {
 	// The folder is writable for the user that the agent runs as; the agent's file belongs to root.
 	name := path.Base(c.place)
 	archive := agentArchive(c.agentPath, name+"/"+agentName, folder{name, dirMode}, folder{name + "/work", dirMode})
@@ -87,7 +87,7 @@ func (c *running) put(ctx context.Context) error {
 }
 
 // Agent runs the agent in the container.
-func (c *running) Agent(ctx context.Context) (env.Stream, error) {
+func (c *existingContainer) Agent(ctx context.Context) (env.Stream, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -111,7 +111,7 @@ func (c *running) Agent(ctx context.Context) (env.Stream, error) {
 }
 
 // Mounts are directories that already exist in the container.
-func (c *running) Mounts() []env.Mounted {
+func (c *existingContainer) Mounts() []env.Mounted {
 	var all []env.Mounted
 	for _, s := range c.opts.Mounts {
 		m := dirs.Given([]env.Spec{s}, c.opts.Name, false)[0]
@@ -126,10 +126,10 @@ func (c *running) Mounts() []env.Mounted {
 }
 
 // Facts returns what the engine reports about the container.
-func (c *running) Facts() record.Facts { return c.facts }
+func (c *existingContainer) Facts() record.Facts { return c.facts }
 
 // Close removes the agent's folder from the container. The container itself stays.
-func (c *running) Close() error {
+func (c *existingContainer) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -150,7 +150,7 @@ func (c *running) Close() error {
 
 // remove removes the folder if it still exists. The container may have no program that removes files, so an agent does
 // it: it runs as root, finds its input empty, and ends.
-func (c *running) remove(ctx context.Context) error {
+func (c *existingContainer) remove(ctx context.Context) error {
 	_, err := c.engine.run(ctx, nil, "cp", c.name+":"+c.place, "-")
 	if noSuch(err) || says(err, "could not find the file", "no such file") {
 		return nil

@@ -92,7 +92,7 @@ func (m *manager) Start(ctx context.Context, machine *qemu.Machine) (_ *qemu.Run
 		return nil, err
 	}
 	d.pid = peer(d.wire)
-	r := &qemu.Running{Process: d, Wire: d.wire, Console: watched{d}, Command: argv, Ask: d.ask, Quit: d.quit,
+	r := &qemu.Running{Process: d, Wire: d.wire, Console: consoleStream{d}, Command: argv, Ask: d.ask, Quit: d.quit,
 		Release: d.clear}
 	if r.Facts, err = d.facts(ctx); absent(err) {
 		return nil, &env.OpenError{Op: "start domain", Err: d.died(),
@@ -172,7 +172,7 @@ func (d *domain) failed(err error) error {
 
 // connect waits until QEMU has called at both sockets.
 func (d *domain) connect(ctx context.Context, console, wire *net.UnixListener) error {
-	ctx, cancel := proc.WithPatience(ctx, startTime)
+	ctx, cancel := proc.WithTimeout(ctx, startTime)
 	defer cancel()
 	type call struct {
 		to   **net.UnixConn
@@ -199,10 +199,10 @@ func (d *domain) connect(ctx context.Context, console, wire *net.UnixListener) e
 	return nil
 }
 
-// watched is the console. Its end is QEMU's.
-type watched struct{ d *domain }
+// consoleStream is the console. Its end is QEMU's.
+type consoleStream struct{ d *domain }
 
-func (w watched) Read(p []byte) (int, error) {
+func (w consoleStream) Read(p []byte) (int, error) {
 	n, err := w.d.console.Read(p)
 	if err != nil {
 		w.d.once.Do(func() { close(w.d.ended) })

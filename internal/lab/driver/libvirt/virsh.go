@@ -62,7 +62,7 @@ func (v virsh) run(ctx context.Context, words ...string) (string, error) {
 }
 
 func (v virsh) feed(ctx context.Context, stdin io.Reader, words ...string) (string, error) {
-	ctx, cancel := proc.WithPatience(ctx, askTime)
+	ctx, cancel := proc.WithTimeout(ctx, askTime)
 	defer cancel()
 	out, err := proc.RunCmd(v.command(ctx, words...), stdin)
 	if err != nil && ctx.Err() != nil {

@@ -26,14 +26,14 @@ import (
 	"tare/internal/record"
 )
 
-// seen is what the agent reports from inside a container.
-type seen struct {
+// insideReport is what the agent reports from inside a container.
+type insideReport struct {
 	Outside, Inside record.Facts
 	Error           string
 }
 
 // look opens a container and asks the agent for its facts; meanwhile inner inspects the agent's process from outside.
-func look(ctx context.Context, o env.Options, inner func(pid int) error) (s seen, err error) {
+func look(ctx context.Context, o env.Options, inner func(pid int) error) (s insideReport, err error) {
 	e, err := Driver{}.Open(ctx, o)
 	if err != nil {
 		return s, err
@@ -193,7 +193,7 @@ func TestUnprivileged(t *testing.T) {
 		sp := spec()
 		sp.Name = "box"
 		s, err := look(t.Context(), env.Options{Spec: sp, RunID: "unprivileged", Dir: dir,
-			Agents: fixed(os.Getenv(agentVar))}, nil)
+			Agents: fixedAgents(os.Getenv(agentVar))}, nil)
 		if err != nil {
 			s.Error = err.Error()
 		}
@@ -247,7 +247,7 @@ func TestUnprivileged(t *testing.T) {
 	err = cmd.Run()
 	w.Close()
 	b, _ := io.ReadAll(r)
-	var s seen
+	var s insideReport
 	if jerr := json.Unmarshal(b, &s); err != nil || jerr != nil {
 		t.Fatalf("%v, %v: %s%s", err, jerr, b, said.String())
 	}
@@ -281,9 +281,9 @@ func restricted() bool {
 	return false
 }
 
-type fixed string
+type fixedAgents string
 
-func (f fixed) Path(string, string) (string, error) { return string(f), nil }
+func (f fixedAgents) Path(string, string) (string, error) { return string(f), nil }
 
 func copyFile(t *testing.T, to, from string) {
 	t.Helper()

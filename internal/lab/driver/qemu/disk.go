@@ -57,7 +57,7 @@ func (fs fileSystem) format(ctx context.Context, path, folder string) error {
 		return fmt.Errorf("%s is not installed; install it (apt-get install %s), or use disk=none to work in the "+
 			"guest's memory", fs.program, fs.pkg)
 	}
-	ctx, cancel := proc.WithPatience(ctx, 2*time.Minute)
+	ctx, cancel := proc.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	argv := append([]string{mkfs}, fs.args...)
 	if folder != "" {

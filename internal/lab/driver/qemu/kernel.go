@@ -11,8 +11,8 @@ import (
 	"tare/internal/lab/mount"
 )
 
-// chosen is a kernel with the modules that a guest loads.
-type chosen struct {
+// guestKernel is a kernel with the modules that a guest loads.
+type guestKernel struct {
 	kernel  microvm.Kernel
 	modules []string // files in the order of loading; the machine does not work without them
 	extra   []string // files loaded after those, for mounts
@@ -33,7 +33,7 @@ func (b *boot) chooseKernel() error {
 	if err != nil {
 		return err
 	}
-	var best *chosen
+	var best *guestKernel
 	var lacking error
 	for _, k := range kernels {
 		c, err := b.consider(k)
@@ -52,7 +52,7 @@ func (b *boot) chooseKernel() error {
 		b.remedy = microvm.Remedy(b.config.arch, microvm.Generic) + "; it has more drivers"
 		return lacking
 	}
-	b.chosen = *best
+	b.guestKernel = *best
 	for s, err := range best.lacking {
 		remedy := microvm.Remedy(b.config.arch, microvm.Generic) + "; it has more drivers"
 		if errors.Is(err, mount.ErrNFSUDP) {
@@ -65,8 +65,8 @@ func (b *boot) chooseKernel() error {
 }
 
 // consider finds the modules that a kernel would load. The error says what the machine itself lacks with it.
-func (b *boot) consider(k microvm.Kernel) (*chosen, error) {
-	c := &chosen{kernel: k, lacking: map[*share]error{}}
+func (b *boot) consider(k microvm.Kernel) (*guestKernel, error) {
+	c := &guestKernel{kernel: k, lacking: map[*share]error{}}
 	if err := b.checkConfig(c); err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (b *boot) consider(k microvm.Kernel) (*chosen, error) {
 }
 
 // checkConfig marks the mounts that the kernel's build configuration rules out, whatever modules it has.
-func (b *boot) checkConfig(c *chosen) error {
+func (b *boot) checkConfig(c *guestKernel) error {
 	alive := b.shares.alive()
 	if len(alive) == 0 {
 		return nil

@@ -21,10 +21,10 @@ import (
 
 // share is one of Options.Mounts on its way into the machine.
 type share struct {
-	spec   env.Spec
-	target string // the user's name for it: "vm:9p"
-	served        // without a Served if err is set
-	err    *env.OpenError
+	spec       env.Spec
+	target     string // the user's name for it: "vm:9p"
+	readyMount        // without a Served if err is set
+	err        *env.OpenError
 }
 
 // shares are the mounts of one boot, in the order of Options.Mounts.
@@ -58,7 +58,7 @@ func (d driver) serveMounts(ctx context.Context, o env.Options, broken map[strin
 		if s.err != nil {
 			continue
 		}
-		s.served, err = d.serveMount(ctx, o, mount.Request{
+		s.readyMount, err = d.serveMount(ctx, o, mount.Request{
 			Spec: spec, RunID: o.RunID, Log: o.Log, Dir: filepath.Join(ss.dir, fmt.Sprint(i)),
 			Folder: filepath.Join(ss.dir, fmt.Sprint(i), "folder"),
 			Link:   i,
@@ -67,7 +67,7 @@ func (d driver) serveMounts(ctx context.Context, o env.Options, broken map[strin
 			return nil, errors.Join(ctx.Err(), ss.end(), ss.release())
 		}
 		if err != nil {
-			s.served = served{}
+			s.readyMount = readyMount{}
 			x, ok := errors.AsType[*env.OpenError](err)
 			if !ok {
 				x = &env.OpenError{Env: spec.Name, Op: "serve " + spec.Driver, Err: err}
@@ -80,39 +80,39 @@ func (d driver) serveMounts(ctx context.Context, o env.Options, broken map[strin
 }
 
 // serveMount starts what one mount needs. Its folder is empty, in the mount's own directory.
-func (d driver) serveMount(ctx context.Context, o env.Options, r mount.Request) (served, error) {
+func (d driver) serveMount(ctx context.Context, o env.Options, r mount.Request) (readyMount, error) {
 	for _, k := range mountKinds() {
 		if k.Name == r.Driver && k.CheckAll != nil {
 			if err := k.CheckAll(o.Spec, r.Spec); err != nil { // a plan of another build may not have been checked
-				return served{}, &env.OpenError{Env: r.Name, Op: "read settings of mount", Err: err,
+				return readyMount{}, &env.OpenError{Env: r.Name, Op: "read settings of mount", Err: err,
 					Remedy: "tare list mounts shows the settings and their values"}
 			}
 		}
 	}
 	if err := os.MkdirAll(r.Folder, 0o700); err != nil {
-		return served{}, err
+		return readyMount{}, err
 	}
 	r.Dir = filepath.Join(r.Dir, "s")
 	if err := os.Mkdir(r.Dir, 0o700); err != nil {
-		return served{}, err
+		return readyMount{}, err
 	}
 	if slices.ContainsFunc(ownKinds(), func(k env.MountKind) bool { return k.Name == r.Driver }) {
 		return serveOwn(ctx, r, r.Link)
 	}
 	if mount.ServedByVM(r.Spec) {
 		if d.manager != nil {
-			return served{}, errManaged
+			return readyMount{}, errManaged
 		}
 		return d.serveByVM(ctx, o, r)
 	}
 	s, err := mount.Serve(ctx, r)
 	if err != nil || s.Tap == nil {
-		return served{Served: s}, err
+		return readyMount{Served: s}, err
 	}
 	if d.manager != nil {
-		return served{}, errors.Join(errManaged, s.Close())
+		return readyMount{}, errors.Join(errManaged, s.Close())
 	}
-	return served{Served: s, tap: newTapLink(s.Order.Link.Hardware, s.Tap)}, nil
+	return readyMount{Served: s, tap: newTapLink(s.Order.Link.Hardware, s.Tap)}, nil
 }
 
 // alive are the mounts that have not failed so far.
@@ -131,7 +131,7 @@ func (s *share) fail(op string, err error, remedy string, evidence []byte) {
 		err = errors.Join(err, s.Close())
 	}
 	s.err = &env.OpenError{Env: s.target, Op: op, Err: err, Remedy: remedy, Evidence: evidence}
-	s.served = served{}
+	s.readyMount = readyMount{}
 }
 
 // end ends the servers. The guest must have ended before: the file systems of a running guest would fail.

@@ -13,8 +13,8 @@ import (
 	"tare/internal/measure/guestabi"
 )
 
-// second is what a serving machine needs that no setting provides.
-type second struct {
+// serverSettings is what a serving machine needs that no setting provides.
+type serverSettings struct {
 	modules []string
 	link    *link
 }
@@ -54,10 +54,10 @@ var passedOn = []string{"accel", "arch", "machine", "kernel", "cpu", "boot", "sa
 
 // serveByVM boots a second machine whose kernel serves the mount. A socket pair connects the two. Only the two QEMU
 // processes have it, so the host and its users cannot reach that network.
-func (d driver) serveByVM(ctx context.Context, o env.Options, r mount.Request) (s served, err error) {
+func (d driver) serveByVM(ctx context.Context, o env.Options, r mount.Request) (s readyMount, err error) {
 	plan, err := mount.PlanVM(r)
 	if err != nil {
-		return served{}, err
+		return readyMount{}, err
 	}
 	sv := &secondVM{order: plan.Serve}
 	op, evidence := "connect the two machines", []byte(nil)
@@ -75,7 +75,7 @@ func (d driver) serveByVM(ctx context.Context, o env.Options, r mount.Request) (
 		}
 	}()
 	if sv.link, sv.theirs, err = newLink(plan.Client.Order.Link.Hardware, plan.Serve.Link.Hardware); err != nil {
-		return served{}, err
+		return readyMount{}, err
 	}
 	op = "boot the serving machine"
 	sv.vm, err = d.bootSecond(ctx, o, r, plan, sv.theirs)
@@ -83,15 +83,15 @@ func (d driver) serveByVM(ctx context.Context, o env.Options, r mount.Request) (
 		evidence = x.Evidence
 	}
 	if err != nil {
-		return served{}, err
+		return readyMount{}, err
 	}
 	op = "attach to the serving machine"
 	if sv.agent, err = deploy.Attach(ctx, sv.vm, o.RunID); err != nil {
-		return served{}, err
+		return readyMount{}, err
 	}
 	op = "serve NFS"
 	if _, err = sv.agent.Mount(ctx, sv.order); err != nil {
-		return served{}, err
+		return readyMount{}, err
 	}
 	m := plan.Client
 	m.Mount.Server = "Linux " + sv.vm.facts.Kernel + " nfsd, in a micro-VM"
@@ -100,7 +100,7 @@ func (d driver) serveByVM(ctx context.Context, o env.Options, r mount.Request) (
 	m.Life = func() (<-chan struct{}, func() error) { return sv.vm.qemu.Done(), sv.vm.qemu.How }
 	m.Pid = sv.vm.Pid
 	m.Close = sync.OnceValue(sv.close)
-	return served{Served: m, second: sv}, nil
+	return readyMount{Served: m, second: sv}, nil
 }
 
 // bootSecond opens the serving machine.
@@ -117,7 +117,7 @@ func (d driver) bootSecond(ctx context.Context, o env.Options, r mount.Request, 
 			Spec: env.Spec{Name: o.Name + "-" + r.Name, Driver: name, Settings: settings}, RunID: o.RunID, Dir: r.Dir,
 			Agents: o.Agents, Log: r.Log,
 		},
-		driver: d, broken: map[string]*env.OpenError{}, second: &second{modules: plan.Modules, link: l},
+		driver: d, broken: map[string]*env.OpenError{}, second: &serverSettings{modules: plan.Modules, link: l},
 	}
 	return b.run(ctx)
 }

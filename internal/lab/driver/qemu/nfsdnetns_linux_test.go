@@ -36,7 +36,7 @@ func TestServerOfTheHostInParts(t *testing.T) {
 	ns, tap := cardInNetNS(t, hardware)
 	v, s := openBoot(t, &boot{
 		Options: o, broken: map[string]*env.OpenError{},
-		second: &second{modules: []string{"nfsd", "nfs", "nfsv3", "nfsv4", "virtio_net", "tun"}, link: tap},
+		second: &serverSettings{modules: []string{"nfsd", "nfs", "nfsv3", "nfsv4", "virtio_net", "tun"}, link: tap},
 	})
 	t.Run("card", func(t *testing.T) {
 		if ns == nil {

@@ -54,7 +54,7 @@ type boot struct {
 	env.Options
 	driver
 	config config
-	chosen
+	guestKernel
 	shares  *shares                   // nil before the first boot
 	ready   bool                      // everything that a boot needs is prepared
 	broken  map[string]*env.OpenError // mounts that QEMU rejected
@@ -66,7 +66,7 @@ type boot struct {
 	// imageFacts are the facts of image, by names without a prefix.
 	imageFacts map[string]string
 	retries    []record.Failure
-	second     *second // nil unless the machine serves another one
+	second     *serverSettings // nil unless the machine serves another one
 	network    *network
 	group      *limited.Group
 

@@ -95,8 +95,8 @@ func checkTmpfs(in, s env.Spec) error {
 		s.Get("size", ""), unit.FormatSize(memory))
 }
 
-// served is a mount whose host side is ready.
-type served struct {
+// readyMount is a mount whose host side is ready.
+type readyMount struct {
 	*mount.Served
 	id     string       // QEMU's name of the disk; "" for all other kinds
 	serial string       // the disk's serial number, by which the guest finds it
@@ -108,13 +108,13 @@ type served struct {
 }
 
 // serveOwn makes a mount that needs no server.
-func serveOwn(ctx context.Context, r mount.Request, number int) (served, error) {
+func serveOwn(ctx context.Context, r mount.Request, number int) (readyMount, error) {
 	shown, err := env.ResolveMount(ownKinds(), &r.Spec)
 	if err != nil {
-		return served{}, &env.OpenError{Env: r.Name, Op: "read settings of mount", Err: err,
+		return readyMount{}, &env.OpenError{Env: r.Name, Op: "read settings of mount", Err: err,
 			Remedy: "tare list mounts shows the settings and their values"}
 	}
-	s := served{Served: &mount.Served{
+	s := readyMount{Served: &mount.Served{
 		Mount:    record.Mount{Kind: r.Driver, Dir: path.Join(guestabi.Mounts, r.Name), Settings: shown},
 		Diagnose: func() []byte { return nil },
 		Close:    func() error { return nil },
@@ -132,7 +132,7 @@ func serveOwn(ctx context.Context, r mount.Request, number int) (served, error) 
 	return s, err
 }
 
-func (s *served) makeDisk(ctx context.Context, r mount.Request, number int) error {
+func (s *readyMount) makeDisk(ctx context.Context, r mount.Request, number int) error {
 	shown := s.Mount.Settings
 	size, _ := limits.ParseDisk(shown["size"])
 	fs, _ := fileSystemOf(shown["fs"])

@@ -136,15 +136,15 @@ func FuzzReadQMP(f *testing.F) {
 }
 
 func TestQMPMessagesAreBounded(t *testing.T) {
-	endless := io.MultiReader(strings.NewReader(`{"QMP":"`), neverEnding{})
+	endless := io.MultiReader(strings.NewReader(`{"QMP":"`), endlessMessage{})
 	if _, err := (&qmp{r: bufio.NewReader(endless)}).read(); err == nil || !strings.Contains(err.Error(), "more than") {
 		t.Errorf("an endless message gives: %v", err)
 	}
 }
 
-type neverEnding struct{}
+type endlessMessage struct{}
 
-func (neverEnding) Read(p []byte) (int, error) {
+func (endlessMessage) Read(p []byte) (int, error) {
 	for i := range p {
 		p[i] = 'x'
 	}

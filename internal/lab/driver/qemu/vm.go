@@ -168,7 +168,7 @@ func (v *vm) listen(console io.Reader) {
 
 // awaitAgent waits for the first output of the agent in the guest.
 func (v *vm) awaitAgent(ctx context.Context, limit time.Duration) error {
-	patience, cancel := proc.WithPatience(ctx, limit)
+	patience, cancel := proc.WithTimeout(ctx, limit)
 	defer cancel()
 	given := make(chan struct{})
 	stop := context.AfterFunc(patience, func() {

@@ -226,17 +226,18 @@ func (e *environment) Agent(ctx context.Context) (env.Stream, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.path = ""
-	return &answered{Stream: e.agents.Last(), first: e.handOver}, nil
+	return &agentStream{Stream: e.agents.Last(), first: e.handOver}, nil
 }
 
-// answered is a stream to an agent. It detects the controller's first write, which comes after the agent has answered.
-type answered struct {
+// agentStream is a stream to an agent. It detects the controller's first write, which comes after the agent has
+// answered.
+type agentStream struct {
 	*proc.Stream
 	once  sync.Once
 	first func()
 }
 
-func (a *answered) Write(p []byte) (int, error) {
+func (a *agentStream) Write(p []byte) (int, error) {
 	a.once.Do(a.first)
 	return a.Stream.Write(p)
 }

@@ -216,14 +216,14 @@ func faults(t *testing.T, path string) {
 			return
 		}
 		defer guest.Close()
-		out := &slow{w: controller}
+		out := &slowConn{w: controller}
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
 			carry(out, guest, "\r\n[   12.3] a kernel prints {this} ~\r\n", nil)
 			controller.Close()
 		}()
-		carry(&slow{w: guest}, controller, "", out)
+		carry(&slowConn{w: guest}, controller, "", out)
 		guest.Close()
 		<-ended
 	})
@@ -251,13 +251,13 @@ func carry(to io.Writer, from io.Reader, text string, echo io.Writer) {
 	}
 }
 
-// slow writes at 115,200 baud.
-type slow struct {
+// slowConn writes at 115,200 baud.
+type slowConn struct {
 	mu sync.Mutex
 	w  io.Writer
 }
 
-func (s *slow) Write(b []byte) (int, error) {
+func (s *slowConn) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	time.Sleep(time.Duration(len(b)) * time.Second * 10 / 115200)

@@ -174,7 +174,7 @@ func vagrant(t testing.TB, dir string, args ...string) string {
 	defer cancel()
 	out, err := (&tool{dir: dir}).run(ctx, args...)
 	if err != nil {
-		c, _ := errors.AsType[*complaint](err)
+		c, _ := errors.AsType[*callError](err)
 		t.Fatalf("%v\n%s", err, c.said)
 	}
 	return string(out)

@@ -249,7 +249,7 @@ func (m *machine) unreachable(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return explained(m.opts.Name, "ask vagrant how to connect", ctx.Err(), "")
 	}
-	x, ok := errors.AsType[*complaint](err)
+	x, ok := errors.AsType[*callError](err)
 	if !ok || !x.notUp() {
 		return explained(m.opts.Name, "ask vagrant how to connect", err, "")
 	}

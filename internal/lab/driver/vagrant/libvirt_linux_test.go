@@ -175,7 +175,7 @@ end
 	t.Run("Validate", func(t *testing.T) {
 		s := &scratch{spec: spec("tare-test"), file: filepath.Join(t.TempDir(), "Vagrantfile")}
 		for _, k := range []string{vagrantsChoice, "9p", "virtiofs", "rsync", "sshfs"} {
-			s.folders = append(s.folders, shared{spec: env.Spec{Name: k, Driver: k}, host: dir})
+			s.folders = append(s.folders, syncedFolder{spec: env.Spec{Name: k, Driver: k}, host: dir})
 		}
 		write(t, s.file, s.vagrantfile())
 		vagrant(t, filepath.Dir(s.file), "validate")

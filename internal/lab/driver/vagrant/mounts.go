@@ -178,7 +178,7 @@ func (m *machine) mounted(s env.Spec, folders []folder, unread error, shown map[
 		return fail("find synced folder", unread, "bring the machine up anew with `vagrant reload`")
 	}
 	if m.scratch != nil {
-		i := slices.IndexFunc(m.scratch.folders, func(f shared) bool { return f.spec.Name == s.Name })
+		i := slices.IndexFunc(m.scratch.folders, func(f syncedFolder) bool { return f.spec.Name == s.Name })
 		if err := m.scratch.folders[i].err; err != nil {
 			out.Err = err
 			return out

@@ -87,7 +87,7 @@ func TestMountNames(t *testing.T) {
 
 func TestVagrantfile(t *testing.T) {
 	s := &scratch{spec: env.Spec{Settings: map[string]string{"provider": "libvirt", "box": "it's\\", "cpus": "2",
-		"memory": "1GiB"}}, folders: []shared{
+		"memory": "1GiB"}}, folders: []syncedFolder{
 		{spec: env.Spec{Name: "a", Driver: "nfs", Settings: map[string]string{"vers": "4", "proto": "tcp",
 			"options": "noac,ro"}}, host: "/h/a"},
 		{spec: env.Spec{Name: "b", Driver: "default"}, host: "/h/b"},

@@ -70,7 +70,7 @@ func TestVagrantfiles(t *testing.T) {
 		s := &scratch{file: filepath.Join(dir, p.provider, "Vagrantfile"), spec: env.Spec{Settings: map[string]string{
 			"provider": p.provider, "box": "some/box", "cpus": "2", "memory": "1GiB"}}}
 		for _, k := range append([]string{vagrantsChoice}, typeNames()...) {
-			s.folders = append(s.folders, shared{spec: env.Spec{Name: k, Driver: k, Settings: options[k]},
+			s.folders = append(s.folders, syncedFolder{spec: env.Spec{Name: k, Driver: k, Settings: options[k]},
 				host: "/h/" + k})
 		}
 		if err := os.Mkdir(filepath.Dir(s.file), 0o755); err != nil {

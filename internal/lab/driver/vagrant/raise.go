@@ -66,7 +66,7 @@ func (m *machine) raiseScratch(ctx context.Context) error {
 		}
 		m.note.stopped = ctx.Err() != nil
 		failed := explained(m.opts.Name, "bring the machine up", err, "")
-		c, ok := errors.AsType[*complaint](err)
+		c, ok := errors.AsType[*callError](err)
 		if ctx.Err() != nil || !ok || len(m.scratch.folders) == 0 {
 			return failed
 		}
@@ -104,7 +104,7 @@ var servers = map[string]struct {
 }
 
 // leaveOut leaves out the folders of the type that Vagrant complains of; false if there is none.
-func (s *scratch) leaveOut(name string, c *complaint) bool {
+func (s *scratch) leaveOut(name string, c *callError) bool {
 	words := strings.FieldsFunc(c.said, func(r rune) bool { return strings.ContainsRune(" '\"`\n.:,", r) })
 	found := false
 	for i := range s.folders {

@@ -17,11 +17,11 @@ import (
 type scratch struct {
 	file    string // the Vagrantfile
 	spec    env.Spec
-	folders []shared
+	folders []syncedFolder
 }
 
-// shared is a synced folder of a scratch machine.
-type shared struct {
+// syncedFolder is a synced folder of a scratch machine.
+type syncedFolder struct {
 	spec env.Spec
 	host string // on this machine
 	err  error  // why it was left out
@@ -56,7 +56,7 @@ func (m *machine) makeScratch(context.Context) error {
 		if s.Driver == dirs.Dir {
 			continue
 		}
-		f := shared{spec: s}
+		f := syncedFolder{spec: s}
 		if f.host, err = os.MkdirTemp(o.Dir, "folder-"); err == nil {
 			// The guest's user may be another one; the folder above keeps others out.
 			err = os.Chmod(f.host, 0o777)
@@ -99,7 +99,7 @@ func (s *scratch) vagrantfile() string {
 		for _, l := range providerLines(&s.spec) {
 			line("    %s", l)
 		}
-		if provider == "libvirt" && slices.ContainsFunc(s.folders, func(f shared) bool {
+		if provider == "libvirt" && slices.ContainsFunc(s.folders, func(f syncedFolder) bool {
 			return f.spec.Driver == "virtiofs"
 		}) {
 			// virtiofsd reads the guest's memory.

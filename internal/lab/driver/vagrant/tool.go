@@ -42,7 +42,7 @@ func (t *tool) run(ctx context.Context, args ...string) ([]byte, error) {
 	if err == nil {
 		return out, nil
 	}
-	c := &complaint{err: err, argv: args}
+	c := &callError{err: err, argv: args}
 	if x, ok := errors.AsType[*proc.ExitError](err); ok {
 		c.said = x.Stderr
 	}
@@ -65,15 +65,15 @@ func (t *tool) run(ctx context.Context, args ...string) ([]byte, error) {
 // maxSaid bounds the evidence of one call.
 const maxSaid = 32 << 10
 
-// complaint is a call of Vagrant that failed.
-type complaint struct {
+// callError is a call of Vagrant that failed.
+type callError struct {
 	err   error
 	argv  []string
 	class string // of Vagrant's error: "Vagrant::Errors::MachineNotFound"; "" if it did not say
 	said  string
 }
 
-func (c *complaint) Error() string {
+func (c *callError) Error() string {
 	if kind := c.unknownFolder(); kind != "" {
 		return fmt.Sprintf("vagrant %s: this Vagrant has no synced folders of type %s", c.argv[0], kind)
 	}
@@ -86,10 +86,10 @@ func (c *complaint) Error() string {
 	return fmt.Sprintf("vagrant %s: %s", c.argv[0], gist(c.said))
 }
 
-func (c *complaint) Unwrap() error { return c.err }
+func (c *callError) Unwrap() error { return c.err }
 
 // name is the error's without its modules.
-func (c *complaint) name() string { return c.class[strings.LastIndexByte(c.class, ':')+1:] }
+func (c *callError) name() string { return c.class[strings.LastIndexByte(c.class, ':')+1:] }
 
 // maxGist bounds the part of Vagrant's words that stands in an error; all of them are evidence.
 const maxGist = 300
@@ -121,7 +121,7 @@ func gist(said string) string {
 }
 
 // notUp tells whether Vagrant has no way into the machine because it is not up.
-func (c *complaint) notUp() bool {
+func (c *callError) notUp() bool {
 	return slices.Contains([]string{"SSHNotReady", "VMNotCreatedError", "VMNotRunningError", "VMInaccessible"},
 		c.name())
 }
@@ -166,7 +166,7 @@ var plugins = map[string]string{
 
 // unknownFolder is the type of a synced folder that no plugin of this Vagrant has; "" for other complaints. With some
 // plugins, Vagrant stumbles over it before it can say so.
-func (c *complaint) unknownFolder() string {
+func (c *callError) unknownFolder() string {
 	for _, words := range [][2]string{{"The type '", "' is not a valid synced folder type"},
 		{"Internal error. Report this as a bug. Invalid: ", " (RuntimeError)"}} {
 		_, said, _ := strings.Cut(c.said, words[0])
@@ -178,7 +178,7 @@ func (c *complaint) unknownFolder() string {
 }
 
 // remedy is what to do about a complaint; "" if that is not known.
-func (c *complaint) remedy() string {
+func (c *callError) remedy() string {
 	provider, _, _ := strings.Cut(strings.TrimPrefix(c.said, "The provider '"), "'")
 	switch name := c.name(); {
 	case plugins[c.unknownFolder()] != "":
@@ -200,7 +200,7 @@ func (c *complaint) remedy() string {
 // explained is an *env.OpenError, with the remedy for Vagrant's complaint if the caller has none, and its words.
 func explained(name, op string, err error, remedy string) error {
 	x := &env.OpenError{Env: name, Op: op, Err: err, Remedy: remedy}
-	if c, ok := errors.AsType[*complaint](err); ok {
+	if c, ok := errors.AsType[*callError](err); ok {
 		x.Evidence = []byte(c.said)
 		if x.Remedy == "" {
 			x.Remedy = c.remedy()
@@ -227,7 +227,7 @@ func (t *tool) sshConfig(ctx context.Context, machine string) ([]sshConfig, erro
 	}
 	configs := parseConfigs(out)
 	if len(configs) == 0 {
-		return nil, &complaint{err: errors.New("it gave no configuration for ssh"), argv: args, said: plain(out)}
+		return nil, &callError{err: errors.New("it gave no configuration for ssh"), argv: args, said: plain(out)}
 	}
 	return configs, nil
 }

@@ -148,7 +148,7 @@ func format(ctx context.Context, path, label string, size int64) error {
 	if err := errors.Join(f.Truncate(size), f.Close()); err != nil {
 		return err
 	}
-	ctx, cancel := proc.WithPatience(ctx, 2*time.Minute)
+	ctx, cancel := proc.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	_, err = proc.Run(ctx, nil, mkfs, "-q", "-F", "-t", "ext4", "-m", "0", "-L", label, "-E",
 		"lazy_itable_init=0,lazy_journal_init=0,nodiscard", path)

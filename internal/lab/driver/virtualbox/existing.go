@@ -19,8 +19,8 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// existing is a machine that tare did not make. It is met on its serial line, and left as it was found.
-type existing struct {
+// existingMachine is a machine that tare did not make. It is met on its serial line, and left as it was found.
+type existingMachine struct {
 	socket string
 	facts  record.Facts
 	wire   wired.Line
@@ -111,7 +111,7 @@ func attach(ctx context.Context, s *session, o env.Options) (env.Env, error) {
 		op, remedy = "connect to the machine", serialRemedy
 		return fail(errors.New("its first serial port is not a local socket in server mode"))
 	}
-	e := &existing{socket: s.hostPath(socket), facts: facts}
+	e := &existingMachine{socket: s.hostPath(socket), facts: facts}
 	op, remedy = "connect to the agent", serialRemedy
 	e.wire.Dial = e.dial
 	if err := e.wire.Begin(ctx); err != nil {
@@ -137,8 +137,8 @@ func existingFacts(s *session, info map[string]string) record.Facts {
 	return f
 }
 
-func (e *existing) dial(ctx context.Context) (*line.Conn, error) {
-	ctx, cancel := proc.WithPatience(ctx, callTime)
+func (e *existingMachine) dial(ctx context.Context) (*line.Conn, error) {
+	ctx, cancel := proc.WithTimeout(ctx, callTime)
 	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", e.socket)
 	if err != nil {
@@ -148,17 +148,17 @@ func (e *existing) dial(ctx context.Context) (*line.Conn, error) {
 }
 
 // Agent connects to the agent, which serves one connection after another.
-func (e *existing) Agent(ctx context.Context) (env.Stream, error) { return e.wire.Agent(ctx) }
+func (e *existingMachine) Agent(ctx context.Context) (env.Stream, error) { return e.wire.Agent(ctx) }
 
 // Facts is what VirtualBox says of the machine.
-func (e *existing) Facts() record.Facts {
+func (e *existingMachine) Facts() record.Facts {
 	f := e.facts
 	f.Settings, f.Extra = maps.Clone(f.Settings), maps.Clone(f.Extra)
 	return f
 }
 
 // Close closes the connection. The machine goes on.
-func (e *existing) Close() error {
+func (e *existingMachine) Close() error {
 	e.wire.Close()
 	return nil
 }

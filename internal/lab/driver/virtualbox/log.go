@@ -12,8 +12,8 @@ import (
 // maxLog bounds how much of a VBox.log is read, in bytes.
 const maxLog = 4 << 20
 
-// logged is what a VBox.log says of a machine that started.
-type logged struct {
+// logFacts is what a VBox.log says of a machine that started.
+type logFacts struct {
 	// Engine executes the guest's code: VT-x, AMD-V, NEM, IEM. Interpreted says that no processor does so directly.
 	Engine      string
 	Interpreted bool
@@ -36,8 +36,8 @@ var (
 )
 
 // readLog reads a VBox.log. What it does not know it passes over.
-func readLog(text string) logged {
-	var l logged
+func readLog(text string) logFacts {
+	var l logFacts
 	for line := range strings.Lines(text[:min(len(text), maxLog)]) {
 		line = strings.TrimSpace(line)
 		line = line[len(logTime().FindString(line)):]
@@ -90,7 +90,7 @@ func engineOf(line string) (engine string, interpreted, ok bool) {
 }
 
 // tell adds what the log says to facts.
-func (l *logged) tell(facts map[string]string) {
+func (l *logFacts) tell(facts map[string]string) {
 	for k, s := range map[string]string{"virtualbox.engine": l.Engine, "virtualbox.flushes": strings.Join(l.Flushes,
 		"\n")} {
 		if s != "" {

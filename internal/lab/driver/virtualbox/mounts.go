@@ -38,8 +38,8 @@ func mountKinds() []env.MountKind {
 	}
 }
 
-// mounted is one of Options.Mounts on its way into the machine.
-type mounted struct {
+// machineMount is one of Options.Mounts on its way into the machine.
+type machineMount struct {
 	env.Mounted
 	disk   *disk  // nil but for a disk
 	folder string // on this machine; "" but for a shared folder
@@ -49,7 +49,7 @@ type mounted struct {
 // makeFolders makes the mounts' folders, and a description of each mount.
 func (b *boot) makeFolders() error {
 	for i, s := range b.Mounts {
-		m := mounted{Mounted: env.Mounted{Name: s.Name, Mount: record.Mount{Kind: s.Driver,
+		m := machineMount{Mounted: env.Mounted{Name: s.Name, Mount: record.Mount{Kind: s.Driver,
 			Dir: path.Join(guestabi.Mounts, s.Name), Settings: map[string]string{}}}}
 		m.Order = &guestabi.Mount{Name: s.Name, Dir: m.Mount.Dir}
 		if err := b.describe(&m, s, i); err != nil {
@@ -68,7 +68,7 @@ func (b *boot) makeFolders() error {
 }
 
 // describe reads a mount's settings.
-func (b *boot) describe(m *mounted, s env.Spec, number int) error {
+func (b *boot) describe(m *machineMount, s env.Spec, number int) error {
 	shown, err := env.ResolveMount(mountKinds(), &s)
 	if err != nil {
 		return err

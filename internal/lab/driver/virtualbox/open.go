@@ -76,8 +76,8 @@ type boot struct {
 	dir     string // files made for this machine
 	version string
 	kernel  microvm.Kernel
-	written medium.Written
-	mounts  []mounted
+	written medium.Contents
+	mounts  []machineMount
 	// servedSize is that of the disk that the caller serves, in bytes of the guest's.
 	servedSize int64
 	// allDisks is for method disks.

@@ -25,21 +25,21 @@ import (
 // savedKept is the number of states that stay in the cache. Each has up to the size of its guest's memory.
 const savedKept = 4
 
-// saved is the place of a saved state in the cache.
-type saved struct{ dir string }
+// savedState is the place of a saved state in the cache.
+type savedState struct{ dir string }
 
 const stateName = "machine.sav"
 
 // findSaved returns the place of this machine's saved state.
-func (b *boot) findSaved() (saved, error) {
+func (b *boot) findSaved() (savedState, error) {
 	if !b.config.saved {
-		return saved{}, nil
+		return savedState{}, nil
 	}
 	cache := b.kernels
 	if cache == "" {
 		var err error
 		if cache, err = microvm.DefaultCache(); err != nil {
-			return saved{}, err
+			return savedState{}, err
 		}
 	}
 	// The medium's own file has the time in it.
@@ -62,10 +62,10 @@ func (b *boot) findSaved() (saved, error) {
 		"disks":    disks, "processor": processor(),
 	})
 	if err != nil {
-		return saved{}, err
+		return savedState{}, err
 	}
 	sum := sha256.Sum256(text)
-	return saved{filepath.Join(cache, "virtualbox", hex.EncodeToString(sum[:16]))}, nil
+	return savedState{filepath.Join(cache, "virtualbox", hex.EncodeToString(sum[:16]))}, nil
 }
 
 // processor names what the guest's processor is made after.
@@ -85,15 +85,15 @@ func processor() string {
 }
 
 // wanted tells whether a state is to be kept.
-func (s saved) wanted() bool { return s.dir != "" }
+func (s savedState) wanted() bool { return s.dir != "" }
 
 // there tells whether there is a state.
-func (s saved) there() bool { return s.wanted() && exists(filepath.Join(s.dir, stateName)) }
+func (s savedState) there() bool { return s.wanted() && exists(filepath.Join(s.dir, stateName)) }
 
-func (s saved) remove() error { return os.RemoveAll(s.dir) }
+func (s savedState) remove() error { return os.RemoveAll(s.dir) }
 
 // save saves the state of a machine that has just booted, keeps it, and goes on from it.
-func (b *boot) save(ctx context.Context, s saved) error {
+func (b *boot) save(ctx context.Context, s savedState) error {
 	b.op, b.remedy = "save the machine's state", "saved=off does without"
 	if err := b.vm.wire.HangUp(); err != nil {
 		return err
@@ -121,7 +121,7 @@ func (b *boot) save(ctx context.Context, s saved) error {
 }
 
 // keep copies a state and the scratch disk into the cache. Another process may do so at the same time.
-func (b *boot) keep(ctx context.Context, s saved, state string) (err error) {
+func (b *boot) keep(ctx context.Context, s savedState, state string) (err error) {
 	parent := filepath.Dir(s.dir)
 	if err := os.MkdirAll(parent, 0o700); err != nil {
 		return err
@@ -147,7 +147,7 @@ func (b *boot) keep(ctx context.Context, s saved, state string) (err error) {
 }
 
 // resume makes a machine that goes on from a saved state.
-func (b *boot) resume(ctx context.Context, s saved) error {
+func (b *boot) resume(ctx context.Context, s savedState) error {
 	now := time.Now()
 	_ = os.Chtimes(s.dir, now, now) // for prune
 	if d := b.scratch(); d != nil {
@@ -208,7 +208,7 @@ const (
 // VirtualBox waits no more for what comes in ("Polling failed with VERR_POLL_HANDLE_ID_EXISTS" in its log). Asked
 // before the machine runs, VBoxManage and the machine would wait for each other.
 func (v *vm) reconnectLine(ctx context.Context) error {
-	patience, cancel := proc.WithPatience(ctx, resumeTime)
+	patience, cancel := proc.WithTimeout(ctx, resumeTime)
 	defer cancel()
 	for !v.readLog().Running {
 		select {

@@ -142,7 +142,7 @@ const unserved = "Failed to create the VirtualBox object"
 
 // run runs VBoxManage and returns what it printed.
 func (s *session) run(ctx context.Context, args ...string) (out []byte, err error) {
-	ctx, cancel := proc.WithPatience(ctx, askTime)
+	ctx, cancel := proc.WithTimeout(ctx, askTime)
 	defer cancel()
 	for range 3 {
 		out, err = proc.RunCmd(s.command(ctx, append([]string{s.manage}, args...)...), nil)

@@ -84,7 +84,7 @@ func (v *vm) kill() {
 
 // connect waits for the guest's call on the serial line.
 func (v *vm) connect(ctx context.Context, limit time.Duration) (*line.Conn, error) {
-	patience, cancel := proc.WithPatience(ctx, limit)
+	patience, cancel := proc.WithTimeout(ctx, limit)
 	defer cancel()
 	stop := make(chan struct{})
 	defer close(stop)
@@ -213,10 +213,10 @@ func (m *machine) log() string {
 	return filepath.Join(m.machines, m.name, "Logs", "VBox.log")
 }
 
-func (m *machine) readLog() logged {
+func (m *machine) readLog() logFacts {
 	text, err := openLog(m.log())
 	if err != nil {
-		return logged{}
+		return logFacts{}
 	}
 	return readLog(text)
 }

@@ -41,14 +41,14 @@ func checkBelongs(s *env.Spec) error {
 	return nil
 }
 
-// existing is a machine that tare did not make. It is met on its serial line only, and left as it was found.
-type existing struct {
+// existingMachine is a machine that tare did not make. It is met on its serial line only, and left as it was found.
+type existingMachine struct {
 	env.Env // by the driver serial
 	facts   record.Facts
 }
 
 // Facts are those of the line, and those of the .vmx and of VMware's log.
-func (e *existing) Facts() record.Facts {
+func (e *existingMachine) Facts() record.Facts {
 	f := e.Env.Facts()
 	f.Hypervisor, f.Threads, f.MemoryBytes = e.facts.Hypervisor, e.facts.Threads, e.facts.MemoryBytes
 	f.Settings, f.Command = maps.Clone(e.facts.Settings), slices.Clone(e.facts.Command)
@@ -60,7 +60,7 @@ func (e *existing) Facts() record.Facts {
 }
 
 // Diagnose implements env.Diagnoser.
-func (e *existing) Diagnose() []byte {
+func (e *existingMachine) Diagnose() []byte {
 	if d, ok := e.Env.(env.Diagnoser); ok {
 		return d.Diagnose()
 	}
@@ -107,7 +107,7 @@ func attach(ctx context.Context, o env.Options) (env.Env, error) {
 	if err != nil {
 		return fail("find the serial port", err, serialRemedy)
 	}
-	e := &existing{facts: record.Facts{Hypervisor: "vmware " + c.product, Settings: map[string]string{},
+	e := &existingMachine{facts: record.Facts{Hypervisor: "vmware " + c.product, Settings: map[string]string{},
 		Command: v.argv("list"), Extra: keys.facts()}}
 	for _, k := range attachable {
 		e.facts.Settings[k] = c.shown[k]

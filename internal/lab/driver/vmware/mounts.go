@@ -43,8 +43,8 @@ func probeHGFS(context.Context) env.Status {
 	return env.Status{OK: true, Detail: p}
 }
 
-// mounted is one of Options.Mounts on its way into the machine.
-type mounted struct {
+// machineMount is one of Options.Mounts on its way into the machine.
+type machineMount struct {
 	env.Mounted
 	folder string // on this machine; "" if the mount failed
 	share  string // its name in VMware
@@ -53,7 +53,7 @@ type mounted struct {
 // makeMounts makes the mounts' folders, and describes each mount. One that fails does not stop the others.
 func (b *boot) makeMounts() error {
 	for i, s := range b.Mounts {
-		m := mounted{share: fmt.Sprintf("tare%d", i)}
+		m := machineMount{share: fmt.Sprintf("tare%d", i)}
 		m.Name = s.Name
 		m.Mount = record.Mount{Kind: s.Driver, Dir: path.Join(guestabi.Mounts, s.Name), Settings: map[string]string{}}
 		fail := func(op string, err error, remedy string) {

@@ -31,7 +31,7 @@ type boot struct {
 	kernel  microvm.Kernel
 	loaded  []string // kernel modules that the guest loads
 	extra   map[string]string
-	mounts  []mounted
+	mounts  []machineMount
 	vm      *vm
 
 	op, remedy string // for the error
@@ -200,7 +200,7 @@ func (b *boot) makeDisk(ctx context.Context) error {
 	if err := errors.Join(f.Truncate(b.config.disk), f.Close()); err != nil {
 		return err
 	}
-	ctx, cancel := proc.WithPatience(ctx, 5*time.Minute)
+	ctx, cancel := proc.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	subformat := map[string]string{"dynamic": "monolithicSparse", "static": "monolithicFlat"}[b.config.diskType]
 	for _, argv := range [][]string{
@@ -239,7 +239,7 @@ func (b *boot) start(ctx context.Context) error {
 	}
 	for _, m := range b.mounts {
 		if m.folder != "" {
-			f.folders = append(f.folders, shared{m.share, m.folder})
+			f.folders = append(f.folders, sharedFolder{m.share, m.folder})
 		}
 	}
 	vmx := b.file("tare.vmx")

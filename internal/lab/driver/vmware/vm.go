@@ -53,7 +53,7 @@ type vm struct {
 	vmx, dir string
 	pipe     pipe
 	facts    record.Facts
-	mounts   []mounted
+	mounts   []machineMount
 	keeper   *proc.Stream // stops the machine if tare is killed; nil on Windows
 	started  bool
 	wire     wired.Line
@@ -86,7 +86,7 @@ func (v *vm) start(ctx context.Context) error {
 
 // connect waits for the guest's call on the serial line.
 func (v *vm) connect(ctx context.Context, limit time.Duration) (*line.Conn, error) {
-	patience, cancel := proc.WithPatience(ctx, limit)
+	patience, cancel := proc.WithTimeout(ctx, limit)
 	defer cancel()
 	var last error
 	for {

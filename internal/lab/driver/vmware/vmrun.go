@@ -60,7 +60,7 @@ func (v vmrun) argv(words ...string) []string {
 
 // run makes a call and returns what it printed. vmrun prints errors to standard output, as "Error: ...".
 func (v vmrun) run(ctx context.Context, words ...string) (string, error) {
-	ctx, cancel := proc.WithPatience(ctx, callTime)
+	ctx, cancel := proc.WithTimeout(ctx, callTime)
 	defer cancel()
 	argv := v.argv(words...)
 	out, err := proc.Run(ctx, nil, argv...)

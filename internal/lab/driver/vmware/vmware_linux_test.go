@@ -274,7 +274,7 @@ func TestKeysAreDocumented(t *testing.T) {
 			t.Fatal(err)
 		}
 		f := files{name: `a "quoted" | name`, medium: "medium." + c.medium, pipe: "/tmp/wire",
-			folders: []shared{{"tare0", `/a|b"c`}}}
+			folders: []sharedFolder{{"tare0", `/a|b"c`}}}
 		if c.disk > 0 {
 			f.disk = diskFile
 		}

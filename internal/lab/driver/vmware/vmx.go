@@ -66,11 +66,11 @@ type files struct {
 	medium  string
 	disk    string // "" for none
 	pipe    string // of the serial line
-	folders []shared
+	folders []sharedFolder
 }
 
-// shared is a folder of the host.
-type shared struct{ name, path string }
+// sharedFolder is a folder of the host.
+type sharedFolder struct{ name, path string }
 
 // vmxText is the .vmx of a machine.
 func (c *config) vmxText(f files) string {

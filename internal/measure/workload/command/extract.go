@@ -121,14 +121,14 @@ func (c chain) extract(out []byte) (*found, error) {
 type userMetric struct {
 	metric unit.Metric
 	find   func(out []byte) (float64, error) // nil for a figure of a suite
-	wanted benchfmt.Wanted                   // of a suite
+	wanted benchfmt.Selector                 // of a suite
 }
 
 // suiteMetrics are lines of the parameter metric whose figures one parser reads, at once.
 type suiteMetrics struct {
 	parse  benchfmt.Parser
 	list   []unit.Metric
-	wanted []benchfmt.Wanted // of each metric
+	wanted []benchfmt.Selector // of each metric
 }
 
 func (s *suiteMetrics) metrics() []unit.Metric { return s.list }

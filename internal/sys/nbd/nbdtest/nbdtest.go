@@ -61,11 +61,11 @@ type Client struct {
 	write sync.Mutex
 	mu    sync.Mutex
 	next  uint64
-	waits map[uint64]*waiting
+	waits map[uint64]*pendingReply
 	dead  error
 }
 
-type waiting struct {
+type pendingReply struct {
 	into []byte
 	done chan error
 }
@@ -84,7 +84,7 @@ func Dial(ctx context.Context, socket string) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", socket, err)
 	}
-	c := &Client{conn: conn, waits: map[uint64]*waiting{}}
+	c := &Client{conn: conn, waits: map[uint64]*pendingReply{}}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	err = c.handshake()
 	if !stop() {
@@ -167,7 +167,7 @@ func (c *Client) fail(err error) {
 
 // Do sends a request and waits for its answer. data follows the request; into takes what is read.
 func (c *Client) Do(q Request, data, into []byte) error {
-	w := &waiting{into: into, done: make(chan error, 1)}
+	w := &pendingReply{into: into, done: make(chan error, 1)}
 	c.mu.Lock()
 	if c.dead != nil {
 		defer c.mu.Unlock()
