@@ -21,7 +21,7 @@ import (
 	"tare/internal/unit"
 )
 
-// Options say what is to be captured.
+// Options are the settings of a capture.
 type Options struct {
 	Target
 	Slow   bool                // MySQL: the slow log with all statements, instead of the general log
@@ -36,7 +36,7 @@ type Options struct {
 	Began func() `json:"-"`
 }
 
-// Plan says what a capture would do.
+// Plan describes a capture before it is made.
 type Plan struct {
 	Version string
 	Slow    bool
@@ -50,13 +50,14 @@ type Plan struct {
 	Notes   []string
 }
 
-// Poll is how often the size of the log is looked at: the limit is passed by what the server writes in that time.
+// Poll is the time between two looks at the size of the log: the limit is passed by as much as the server writes in
+// that time.
 const Poll = 200 * time.Millisecond
 
-// settle is how long a server is given to write what is on its way to its log.
+// settle is the time that a server is given to write the rest of its log.
 const settle = 200 * time.Millisecond
 
-// reserve is what must stay free on a disk, in bytes.
+// reserve is the space that must stay free on a disk, in bytes.
 const reserve = 256 << 20
 
 // Capture is one that was prepared.
@@ -67,8 +68,8 @@ type Capture struct {
 	server server
 }
 
-// Prepare looks at the server and says what a capture would do. It changes nothing. The error says why there can be
-// none. Close must be called.
+// Prepare looks at the server and plans a capture. It changes nothing. The error says why there can be none. Close must
+// be called.
 func Prepare(ctx context.Context, o Options) (_ *Capture, err error) {
 	c := &Capture{o: o, name: "tare-" + strings.ToLower(rand.Text()[:12]), Plan: Plan{Slow: o.Slow, Room: -1}}
 	if o.Slow && o.Share < 1 && o.Product == dbserver.MySQL {
@@ -145,17 +146,18 @@ func enough(dir string, bytes int64) error {
 	return nil
 }
 
-// Result is what a capture gave.
+// Result is the result of a capture.
 type Result struct {
 	Why      string // it ended
 	Took     time.Duration
 	Bytes    int64 // of the server's log
 	Sessions int64 // of the log, if a sample of them was taken
 	Kept     int64 // of these
-	// Left says what is not as it was before, and why.
+	// Left lists the settings and files that are not as before, and why.
 	Left    []string
 	Written bool // the output, which may be so in spite of an error
-	// Abandoned is why the log ends before its time; nil if it does not. What was logged before is in the output.
+	// Abandoned is why the log ends before its time; nil if it does not. Statements that were logged before are in the
+	// output.
 	Abandoned error
 }
 
@@ -259,7 +261,7 @@ func (c *Capture) look(ctx context.Context, log *source) (int64, error) {
 // comeback is how long a server that was restarted is waited for.
 var comeback = 15 * time.Second
 
-// reconnect connects to a server that was restarted, or returns what the last try said.
+// reconnect connects to a server that was restarted, or returns the error of the last try.
 func (c *Capture) reconnect(ctx context.Context) (s server, err error) {
 	_ = c.server.close() // the connection is broken
 	late := until(ctx, comeback, func() (bool, error) {

@@ -36,8 +36,8 @@ func (t *Target) near() bool {
 	return t.socket() || err == nil && a.Addr().IsLoopback()
 }
 
-// patience bounds what a server may take for an answer, or to do something by itself.
-const patience = 30 * time.Second
+// serverTimeout bounds the time of a server's answer, or of a change that it makes by itself.
+const serverTimeout = 30 * time.Second
 
 // conn is a connection to a server of either protocol.
 type conn struct {
@@ -48,7 +48,7 @@ type conn struct {
 
 // dial connects to a server.
 func dial(ctx context.Context, t *Target, getenv func(string) string) (*conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
 	defer cancel()
 	password, err := t.password(getenv)
 	if err != nil {
@@ -90,7 +90,7 @@ func (t *Target) refused(err error) error {
 
 // rows runs a statement and returns its rows; NULL is "". After ctx has ended the connection is of no use.
 func (c *conn) rows(ctx context.Context, format string, args ...any) (rows [][]string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
 	defer cancel()
 	stop := context.AfterFunc(ctx, c.interrupt)
 	defer stop()

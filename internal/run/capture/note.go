@@ -14,7 +14,7 @@ import (
 	"tare/internal/lab/leftover"
 )
 
-// note says what has to be undone when a capture ends. It is on the disk before anything is done. It contains no
+// note lists the changes to undo when a capture ends. It is on the disk before anything is done. It contains no
 // password.
 type note struct {
 	Owner   string   `json:"owner"`
@@ -94,7 +94,7 @@ func (n *note) remove(far bool) (left []string, err error) {
 	return left, os.Remove(n.path)
 }
 
-// String says what is undone.
+// String lists the changes to undo.
 func (n *note) String() string {
 	text := "capture of " + n.Target.String()
 	var names []string
@@ -171,7 +171,7 @@ func readNote(path string) (*note, error) {
 	return n, nil
 }
 
-// undo restores the settings and removes the files. It returns what is left as it is.
+// undo restores the settings and removes the files. It returns those that are left as they are.
 func (n *note) undo(ctx context.Context, getenv func(string) string) (left []string, err error) {
 	far := false
 	if len(n.Changes) > 0 {

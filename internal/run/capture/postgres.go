@@ -93,9 +93,9 @@ func (s *postgresServer) entries(ctx context.Context) (map[string]string, error)
 		WHERE sourcefile = current_setting('data_directory') || '/postgresql.auto.conf' ORDER BY seqno`)
 }
 
-// what are the settings that say what is logged. They are changed when the file is there, and restored while it still
-// is, so that nothing gets into the server's usual log.
-var what = []string{"log_min_duration_statement", "log_connections", "log_disconnections"}
+// logSettings are the settings that choose the logged statements. They are changed when the file is there, and restored
+// while it still is, so that nothing gets into the server's usual log.
+var logSettings = []string{"log_min_duration_statement", "log_connections", "log_disconnections"}
 
 func (s *postgresServer) plan(ctx context.Context, p *Plan, name string) error {
 	v, err := s.settings(ctx)
@@ -122,7 +122,7 @@ func (s *postgresServer) plan(ctx context.Context, p *Plan, name string) error {
 		}
 		p.Changes = append(p.Changes, c)
 	}
-	for _, name := range what {
+	for _, name := range logSettings {
 		to := "on"
 		if name == "log_min_duration_statement" {
 			to = "0"
@@ -141,7 +141,7 @@ func (s *postgresServer) plan(ctx context.Context, p *Plan, name string) error {
 	}
 	dir := inside(v["data_directory"].value, v["log_directory"].value)
 	p.File = path.Join(dir, name+".csv")
-	p.Files = []string{p.File, path.Join(dir, name+".log")} // the second has what is no message
+	p.Files = []string{p.File, path.Join(dir, name+".log")} // the second has the lines that are no messages
 	said := p.Changes
 	p.Changes = nil
 	want("log_destination", "csvlog")
@@ -177,7 +177,7 @@ func (s *postgresServer) count(ctx context.Context, _ *Plan) (counts, error) {
 }
 
 func (s *postgresServer) set(ctx context.Context, p *Plan) error {
-	where := slices.IndexFunc(p.Changes, func(c Change) bool { return slices.Contains(what, c.Name) })
+	where := slices.IndexFunc(p.Changes, func(c Change) bool { return slices.Contains(logSettings, c.Name) })
 	if where < 0 {
 		where = len(p.Changes)
 	}
@@ -185,7 +185,7 @@ func (s *postgresServer) set(ctx context.Context, p *Plan) error {
 		return err
 	}
 	if len(p.Files) > 0 {
-		err := until(ctx, patience, func() (bool, error) {
+		err := until(ctx, serverTimeout, func() (bool, error) {
 			n, err := s.fileSize(ctx, p.File)
 			return n >= 0, err
 		})
@@ -225,7 +225,7 @@ func (s *postgresServer) reload(ctx context.Context, check func(map[string]pgSet
 		return err
 	}
 	var last error
-	err := until(ctx, patience, func() (bool, error) {
+	err := until(ctx, serverTimeout, func() (bool, error) {
 		now, err := s.settings(ctx)
 		if err != nil {
 			return false, err
@@ -244,7 +244,7 @@ func (s *postgresServer) restore(ctx context.Context, changes []Change) (others 
 	if err != nil {
 		return nil, err
 	}
-	isWhat := func(c Change) bool { return slices.Contains(what, c.Name) }
+	isWhat := func(c Change) bool { return slices.Contains(logSettings, c.Name) }
 	for _, first := range []bool{true, false} {
 		var back []Change
 		for _, c := range changes {
@@ -264,7 +264,7 @@ func (s *postgresServer) restore(ctx context.Context, changes []Change) (others 
 	return others, nil
 }
 
-// takeBack restores settings and waits until that is in force and what was logged before is written.
+// takeBack restores settings and waits until that is in force and all statements logged before are written.
 func (s *postgresServer) takeBack(ctx context.Context, changes []Change) error {
 	if len(changes) == 0 {
 		return nil
@@ -329,7 +329,7 @@ type remote struct {
 	path string
 }
 
-// remoteChunk bounds what is read at a time, in bytes.
+// remoteChunk is the size of a read, in bytes.
 const remoteChunk = 1 << 20
 
 func (r *remote) ReadAt(p []byte, at int64) (n int, err error) {

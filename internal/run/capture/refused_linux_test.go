@@ -40,7 +40,7 @@ func TestElsewhere(t *testing.T) {
 	b.do("SELECT pg_reload_conf()")
 	c := b.session()
 	defer c.close()
-	err := until(t.Context(), patience, func() (bool, error) {
+	err := until(t.Context(), serverTimeout, func() (bool, error) {
 		file, err := c.value(t.Context(), "SELECT pg_current_logfile('csvlog')")
 		return file == "log/own.csv", err
 	})

@@ -23,13 +23,13 @@ type Change struct {
 	Entry *string `json:"entry,omitempty"`
 }
 
-// Load is what a server is asked in a second.
+// Load is the load of a server, by the second.
 type Load struct {
 	Statements float64 // of PostgreSQL, which does not count them, transactions
 	Bytes      float64 // that the log would grow by
 }
 
-// counts are what a server has counted since its start.
+// counts are a server's counters since its start.
 type counts struct {
 	statements float64
 	bytes      float64 // received
@@ -37,7 +37,7 @@ type counts struct {
 	each       float64 // bytes of the log for a statement, besides those received
 }
 
-// measure finds out what a server is asked.
+// measure finds the load of a server.
 func measure(ctx context.Context, s server, p *Plan, d time.Duration) error {
 	before, err := s.count(ctx, p)
 	if err != nil {
@@ -61,10 +61,10 @@ func number(text string) float64 {
 	return n
 }
 
-// server is what a capture needs of a product.
+// server is a database product, as a capture uses it.
 type server interface {
-	// plan fills in what has to be done for a capture whose file is called name. It changes nothing. Its error says why
-	// there can be none.
+	// plan fills in the steps of a capture whose file is called name. It changes nothing. Its error says why there can
+	// be none.
 	plan(ctx context.Context, p *Plan, name string) error
 	// count reads the server's counters.
 	count(ctx context.Context, p *Plan) (counts, error)
@@ -154,7 +154,7 @@ func (s source) size(ctx context.Context) (total int64, err error) {
 	return total, nil
 }
 
-// reader reads what the log has now.
+// reader reads the log as it is now.
 func (s source) reader(ctx context.Context) (io.Reader, error) {
 	var all []io.Reader
 	for _, p := range s {

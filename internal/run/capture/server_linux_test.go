@@ -154,7 +154,8 @@ func benchOf(t *testing.T, p dbserver.Product, start func() (dbserver.Server, er
 }
 
 func (b *bench) options() Options {
-	return Options{Target: b.target, For: patience, Limit: 1 << 30, Share: 1, Out: filepath.Join(b.dir, "a log.gz"),
+	return Options{Target: b.target, For: serverTimeout, Limit: 1 << 30, Share: 1,
+		Out:  filepath.Join(b.dir, "a log.gz"),
 		Look: Poll, Getenv: func(string) string { return "" }}
 }
 

@@ -37,7 +37,7 @@ import (
 	"tare/internal/version"
 )
 
-// Options are what collecting and reading need.
+// Options are the settings of collecting and reading.
 type Options struct {
 	// Kinds are the kinds of work that this build knows.
 	Kinds func(name string) (*workload.Kind, bool)
@@ -101,8 +101,9 @@ func add(ctx context.Context, dir string, bundles []string, o Options) (*fleet.A
 	return f.settle(merge(old, fresh))
 }
 
-// merge puts what was given now behind what is there. What was refused before counts anew where it was given again, and
-// what is there already is not given twice. What the folder has and cannot read now stays among them: settle decides.
+// merge puts the new candidates behind the old ones. One that was refused before counts anew where it comes again, and
+// one that is there already does not come twice. Those that the folder has and cannot read now stay among them: settle
+// decides.
 func merge(old, fresh []candidate) []candidate {
 	given, there := map[string]bool{}, map[string]bool{}
 	for i := range fresh {
@@ -139,7 +140,7 @@ func (f *folder) admit(all []candidate) *fleet.Admitted {
 	for _, c := range a.Hosts {
 		counted[c.Bundle] = true
 	}
-	// A bundle that has grown since takes the place of what it was.
+	// A bundle that has grown since takes the place of its former self.
 	a.Refused = slices.DeleteFunc(a.Refused, func(r fleet.Refusal) bool {
 		return counted[r.Bundle] && (r.Code == fleet.SameBundle || r.Code == fleet.SameHost)
 	})
@@ -189,7 +190,7 @@ func vacant(dir string) error {
 	return nil
 }
 
-// expand replaces folders that are no bundles by the bundles in them, and leaves out what is named twice.
+// expand replaces folders that are no bundles by the bundles in them, and leaves out paths that are named twice.
 func expand(paths []string) []string {
 	var out []string
 	seen := map[string]bool{}
@@ -218,7 +219,7 @@ func expand(paths []string) []string {
 			}
 		}
 		if err != nil || !found {
-			add(path) // what is wrong with it, reading it says
+			add(path) // reading it reports its fault
 		}
 	}
 	return out
@@ -235,7 +236,7 @@ type candidate struct {
 	file   entry
 	staged string // where the file is that has no name of its own yet; "" where it has one
 	failed error  // this machine could not read the bundle, which says nothing of the bundle
-	was    entry  // what the folder has of it, where it counted and cannot be read now
+	was    entry  // the folder's entry of it, where it counted and cannot be read now
 }
 
 // stage reads the bundles and packs each into a file of the fleet's folder that has no name of its own yet.
@@ -342,7 +343,7 @@ func remedyOf(err error) string {
 	return ""
 }
 
-// summarize unpacks a packed bundle, checks it against itself and takes from it what a fleet needs.
+// summarize unpacks a packed bundle, checks it against itself and takes the fleet's data from it.
 func (f *folder) summarize(packed, scratch string) candidate {
 	no := func(err error) candidate {
 		text := strings.ReplaceAll(err.Error(), scratch+string(filepath.Separator), "")
@@ -371,7 +372,7 @@ func (f *folder) summarize(packed, scratch string) candidate {
 	return c
 }
 
-// inspect checks the bundle in a folder against itself and takes from it what a fleet needs.
+// inspect checks the bundle in a folder against itself and takes the fleet's data from it.
 func (o *Options) inspect(dir string) (*fleet.Host, *fleet.Refusal, error) {
 	report, err := bundle.Verify(dir)
 	if err != nil {
@@ -429,10 +430,10 @@ func Files(dir string) ([]string, error) {
 	return out, nil
 }
 
-// mostParts bounds the parts of a fleet, and what a mark can claim.
+// mostParts bounds the parts of a fleet, and the number that a mark can claim.
 const mostParts = 1_000_000
 
-// forged says what a bundle's mark contradicts; "" where it has none or it fits.
+// forged names the fact that a bundle's mark contradicts; "" where it has none or it fits.
 func forged(b *bundle.Bundle) string {
 	s := b.Manifest.Shard
 	switch {
@@ -448,7 +449,7 @@ func forged(b *bundle.Bundle) string {
 	return ""
 }
 
-// copyFile copies a file, synced. What is no regular file is refused: a pipe would be waited for.
+// copyFile copies a file, synced. It refuses one that is no regular file: a pipe would be waited for.
 func copyFile(from, to string) error {
 	info, err := os.Stat(from)
 	if err != nil {
@@ -487,8 +488,8 @@ func digest(path string) (entry, error) {
 	return entry{SHA256: hex.EncodeToString(h.Sum(nil)), Size: n}, err
 }
 
-// settle decides which bundles count, gives their files names, and writes down what the fleet is now. After an error
-// the folder says what it said before.
+// settle decides which bundles count, gives their files names, and writes fleet.json. After an error the folder is as
+// before.
 func (f *folder) settle(all []candidate) (*fleet.Admitted, error) {
 	a := f.admit(all)
 	next := state{Schema: Schema, Version: f.state.Version, Plan: a.Plan, Build: a.Build, By: a.By,
@@ -541,7 +542,7 @@ func (f *folder) settle(all []candidate) (*fleet.Admitted, error) {
 	return a, nil
 }
 
-// keep gives a staged file its name, and writes beside it what it says.
+// keep gives a staged file its name, and writes its summary beside it.
 func (f *folder) keep(c *candidate) error {
 	base := strings.ToLower(bundle.EvidenceName(c.Host.Name))
 	base = base[:min(len(base), 60)] + "-" + c.file.SHA256[:12]
@@ -553,7 +554,7 @@ func (f *folder) keep(c *candidate) error {
 	return f.note(c)
 }
 
-// note writes what a bundle says beside it.
+// note writes a bundle's summary beside it.
 func (f *folder) note(c *candidate) error {
 	src, err := json.Marshal(summary{Schema: Schema, Build: version.Build, SHA256: c.file.SHA256, Host: c.Host})
 	if err != nil {

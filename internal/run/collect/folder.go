@@ -67,7 +67,7 @@ type entry struct {
 	SHA256 string `json:"sha256"`
 }
 
-// summary is what a bundle says, beside it.
+// summary has the data of a bundle, beside it.
 type summary struct {
 	Schema int         `json:"schema"`
 	Build  string      `json:"build"`  // of the tare that made it
@@ -152,7 +152,7 @@ func readBounded(path string, limit int64) ([]byte, error) {
 	return b, err
 }
 
-// adopt fills in what the caller's rules leave open from those by which the folder was made.
+// adopt fills in the rules that the caller leaves open from those by which the folder was made.
 func (f *folder) adopt(r fleet.Rules) {
 	f.state.Version = version.Version
 	f.Rules = r
@@ -220,7 +220,7 @@ func (f *folder) kept(e entry, scratch string) candidate {
 	return c
 }
 
-// parseSummary reads what a bundle says.
+// parseSummary reads a bundle's summary.
 func parseSummary(src []byte) (*summary, error) {
 	s := &summary{}
 	d := json.NewDecoder(bytes.NewReader(src))

@@ -1,5 +1,5 @@
 // Package dispatch has hosts carry out their parts of a fleet's plan, by an engine that their users run already, and
-// waits for what they leave.
+// waits for their results.
 //
 // It is opinionated about who does the work. The engine runs each part on its host; the controller only submits and
 // watches, so that it may be stopped and started at any time. Everything that it must remember is on disk before the
@@ -30,7 +30,7 @@ const Schema = 1
 // Names within the fleet's folder. Package collect knows the first two as well.
 const (
 	StateFile = "run.json"
-	WorkDir   = "run" // the plan, the parts' bundles and what they said
+	WorkDir   = "run" // the plan, the parts' bundles and their output
 	lockFile  = ".run.lock"
 )
 
@@ -69,14 +69,14 @@ type State struct {
 	Parts  []Part `json:"parts"`
 }
 
-// PartStatus is what an engine sees of a part.
+// PartStatus is the state of a part in its engine.
 type PartStatus struct {
 	Phase  Phase
 	Detail string
 	Job    string
 	// Final says that an Ended part is not to be begun again: somebody cancelled it.
 	Final bool
-	// News says that Detail is worth telling, also where the phase stays: what a Waiting part waits for.
+	// News says that Detail is worth telling, also where the phase stays: the reason for which a Waiting part waits.
 	News bool
 }
 
@@ -84,7 +84,7 @@ type PartStatus struct {
 type Engine interface {
 	// Look says of each part, by its number, how far it is; Absent for one that the engine does not know.
 	Look(ctx context.Context, parts []Part) (map[int]PartStatus, error)
-	// Start asks for a part and returns what the engine calls it.
+	// Start asks for a part and returns the engine's name of it.
 	Start(ctx context.Context, p Part) (job string, err error)
 	// Drop takes back a part that was asked for.
 	Drop(ctx context.Context, p Part) error
@@ -99,7 +99,7 @@ type Config struct {
 	Plan   string // plan.Identity
 	Hosts  []string
 	Specs  []string // how each of Hosts is reached; none where their names say that
-	// Prepare puts what the parts need into the work folder, before anything is asked for.
+	// Prepare puts the files that the parts need into the work folder, before anything is asked for.
 	Prepare  func(work string, s *State) error
 	AtOnce   int // most parts that are asked for and have not ended; 0 for no bound
 	Together int // parts that are asked for at the same time; 0 for one
@@ -154,7 +154,7 @@ type runner struct {
 	state State
 }
 
-// begin reads what was begun, or begins.
+// begin reads the state of a run that was begun, or begins one.
 func (r *runner) begin() error {
 	s, err := ReadState(r.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -181,7 +181,7 @@ func (r *runner) begin() error {
 	if err := s.Other(&r.Config); err != nil {
 		return err
 	}
-	// What was given up gets another chance: somebody has called the command again.
+	// Parts that were given up get another chance: somebody has called the command again.
 	for i := range r.state.Parts {
 		if p := &r.state.Parts[i]; p.Phase == Failed {
 			p.Phase, p.Tries, p.Detail, p.Since = Ended, 0, "", time.Time{}
@@ -190,7 +190,7 @@ func (r *runner) begin() error {
 	return nil
 }
 
-// Other says why what a folder holds is not the run that is asked for, as ErrOther; nil where it is.
+// Other says why the run in a folder is not the one that is asked for, as ErrOther; nil where it is.
 func (s *State) Other(c *Config) error {
 	switch {
 	case s.Engine != c.Name:
@@ -403,7 +403,7 @@ func (r *runner) follow(ctx context.Context, p *Part, s PartStatus) (ask bool, e
 			s = PartStatus{Phase: Done, Job: s.Job}
 			break
 		}
-		// Before the first try of this call, what ended is what an earlier call gave up.
+		// Before the first try of this call, a part that ended is one that an earlier call gave up.
 		if p.Tries == 0 || !s.Final && p.Tries < mostTries {
 			return true, nil
 		}

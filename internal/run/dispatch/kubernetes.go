@@ -51,21 +51,21 @@ func kubectl(args []string, words ...string) []string {
 	return append(append([]string{"kubectl"}, args...), words...)
 }
 
-// call runs kubectl and returns what it printed.
+// call runs kubectl and returns its output.
 func (k *Kubernetes) call(ctx context.Context, stdin io.Reader, words ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, kubeAnswer)
 	defer cancel()
 	return proc.Run(ctx, stdin, kubectl(k.Args, words...)...)
 }
 
-// Check says what is missing for a Job, before anything is asked for.
+// Check returns an error that names the missing parts of a Job, before anything is asked for.
 func (k *Kubernetes) Check() error {
 	_, err := k.manifest(&Part{Number: 1, Host: "node"})
 	return err
 }
 
-// Try has the API server look at the Job of the first part, and makes nothing. What is wrong with image names, the
-// template or the user's rights is wrong for all parts.
+// Try has the API server look at the Job of the first part, and makes nothing. Faults of image names, of the template
+// or of the user's rights are the same for all parts.
 func (k *Kubernetes) Try(ctx context.Context, p *Part) error {
 	src, err := k.manifest(p)
 	if err == nil {
@@ -81,7 +81,7 @@ func (k *Kubernetes) Try(ctx context.Context, p *Part) error {
 func (k *Kubernetes) Start(ctx context.Context, p Part) (string, error) {
 	name := k.job(p.Number)
 	if p.Job != "" {
-		// What an earlier try left, so that two Pods of a part never work at once.
+		// The Job of an earlier try goes first, so that two Pods of a part never work at once.
 		if _, err := k.call(ctx, nil, "delete", "job", name, "--ignore-not-found", "--cascade=foreground",
 			"--timeout=90s"); err != nil {
 			return "", fmt.Errorf("remove the Job of the try before: %w", err)
@@ -142,7 +142,7 @@ func (k *Kubernetes) Look(ctx context.Context, parts []Part) (map[int]PartStatus
 	return seen, context.Cause(ctx)
 }
 
-// objects is what kubectl tells of the fleet's Jobs and Pods.
+// objects returns kubectl's list of the fleet's Jobs and Pods.
 func (k *Kubernetes) objects(ctx context.Context) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, kubeAnswer)
 	defer cancel()
@@ -248,7 +248,7 @@ func (k *Kubernetes) readLog(ctx context.Context, j *kubeStatus, f *os.File) err
 	return err
 }
 
-// said is the last line of what a part printed; "" where nobody knows.
+// said is the last line of a part's output; "" where nobody knows.
 func (k *Kubernetes) said(ctx context.Context, p *Part, j *kubeStatus) string {
 	out, err := k.call(ctx, nil, "logs", j.pod.Metadata.Name, "--container="+kubeContainer, "--tail=40",
 		"--limit-bytes=65536")
@@ -393,7 +393,7 @@ func (s *kubeStatus) seen() PartStatus {
 	return s.pod.podSeen()
 }
 
-// why is what ended the container.
+// why is the reason for which the container ended.
 func (s *kubeStatus) why() string {
 	if s.pod == nil {
 		return ""

@@ -72,7 +72,7 @@ type logParser struct {
 }
 
 // ReadLogged finds the last result in a log and writes it to w, which is emptied by restart where another one begins.
-// The error is ErrNotLogged where there is none, or not the whole of it: then w has what came.
+// The error is ErrNotLogged where there is none, or not the whole of it: then w has the part that came.
 func ReadLogged(log io.Reader, w io.Writer, restart func() error) error {
 	l := &logParser{w: w, size: -1}
 	lines := bufio.NewReaderSize(log, 1<<16)

@@ -15,10 +15,10 @@ import (
 )
 
 // object is a part of a manifest, as the API of Kubernetes writes it. The types of that API would make tare a sixth
-// larger; a real API server, which refuses fields that it does not know, holds what is written here in a test.
+// larger; a real API server, which refuses fields that it does not know, checks the manifests in a test.
 type object = map[string]any
 
-// What a fleet's Jobs and Pods are known by.
+// Labels of a fleet's Jobs and Pods.
 const (
 	kubeName  = "app.kubernetes.io/name"
 	kubeApp   = "tare-fleet" // of all fleets: two of their parts never share a node
@@ -30,7 +30,7 @@ const (
 // kubeContainer is the container that works.
 const kubeContainer = "tare"
 
-// Bounds of what is read for a manifest, in bytes. All annotations of an object together may have 256 KiB.
+// Bounds of the files that are read for a manifest, in bytes. All annotations of an object together may have 256 KiB.
 const (
 	MaxKubePlan = 128 << 10
 	MaxTemplate = 256 << 10
@@ -68,7 +68,7 @@ func ParseVolume(text string) (Volume, error) {
 	return v, nil
 }
 
-// ParseTemplate reads the Pod that the user wants parts to run as: YAML, of which tare fills in what is its own.
+// ParseTemplate reads the Pod that the user wants parts to run as: YAML, in which tare fills in its own fields.
 func ParseTemplate(src []byte) (object, error) {
 	if len(src) > MaxTemplate {
 		return nil, fmt.Errorf("it is longer than %d KiB", MaxTemplate>>10)
@@ -223,7 +223,7 @@ func (k *Kubernetes) manifest(p *Part) ([]byte, error) {
 	})
 }
 
-// pod is what a part runs as: the user's template, or an empty one, with what is the fleet's.
+// pod is the Pod of a part: the user's template, or an empty one, with the fleet's fields.
 func (k *Kubernetes) pod(p *Part, labels object) (object, error) {
 	// A copy: lists and mappings of the template are those of all parts.
 	pod, err := copied(k.Template)
@@ -297,7 +297,7 @@ func (k *Kubernetes) pod(p *Part, labels object) (object, error) {
 // kubeWork is where a part keeps its bundle, in its container.
 const kubeWork = "/tare-work"
 
-// command is what a part's container runs. Nothing else of the image is needed, no shell either.
+// command is the command of a part's container. Nothing else of the image is needed, no shell either.
 func (k *Kubernetes) command(p *Part) []any {
 	words := []any{k.Tare, "fleet", "shard", fmt.Sprintf("%d/%d", p.Number, k.Parts), "/tare-plan/plan.yaml", "--quiet",
 		"--pack", "--out", kubeWork + "/part", "--host", p.Host, "--lock", "none"}

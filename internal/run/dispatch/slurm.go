@@ -52,7 +52,7 @@ func SlurmHosts(ctx context.Context, expression string) ([]string, error) {
 	return hosts, nil
 }
 
-// script is the jobs' common script where the nodes share the work folder. $1 is the part, $2 what the fleet calls the
+// script is the jobs' common script where the nodes share the work folder. $1 is the part, $2 the fleet's name of the
 // host. Its parts are the choice of the program and the number of parts.
 const script = `#!/bin/sh
 # Made by tare fleet run: one part of a fleet, on one node.
@@ -65,7 +65,7 @@ exec "$tare" fleet shard "$1/%[2]d" plan.yaml --quiet --pack --out "part-$1" --h
 // Programs are tare's executables by GOARCH, as paths on the nodes. Under "" is one that is taken whatever a node is.
 type Programs map[string]string
 
-// kernelNames are what uname -m prints, by GOARCH.
+// kernelNames are the outputs of uname -m, by GOARCH.
 var kernelNames = map[string]string{"amd64": "x86_64", "arm64": "aarch64", "riscv64": "riscv64"}
 
 // choice is the part of a script that sets $tare.
@@ -132,7 +132,7 @@ func (s *Slurm) Start(ctx context.Context, p Part) (string, error) {
 // sbatchTime bounds a call of sbatch.
 const sbatchTime = 30 * time.Second
 
-// fullWords are in what sbatch says where the queue, or what of it a user may have, is full.
+// fullWords are in sbatch's message where the queue, or the user's share of it, is full.
 var fullWords = []string{"job queue full", "temporarily unable to accept job", "job submit limit",
 	"MaxSubmitJob", "MaxJobCount"}
 
@@ -197,7 +197,7 @@ func (s *Slurm) Look(ctx context.Context, parts []Part) (map[int]PartStatus, err
 // mostAccounts bounds how many jobs one call of sacct asks for.
 const mostAccounts = 500
 
-// accounts asks the accounting what became of jobs that the queue has forgotten; nothing where there is none.
+// accounts asks the accounting for the end of jobs that the queue has forgotten; nothing where there is none.
 func (s *Slurm) accounts(ctx context.Context, ids []string) map[string]queueEntry {
 	found := map[string]queueEntry{}
 	for some := range slices.Chunk(ids, mostAccounts) {
@@ -231,10 +231,10 @@ func parseAccounts(out []byte) map[string]queueEntry {
 	return found
 }
 
-// said is the most telling line of what a part printed at last.
+// said is the most telling line at the end of a part's output.
 func (s *Slurm) said(n int) string { return proc.Telling(s.log(n)) }
 
-// log is the end of what a part printed.
+// log is the end of a part's output.
 func (s *Slurm) log(n int) []byte {
 	f, err := os.Open(filepath.Join(s.Work, fmt.Sprintf("log-%d", n)))
 	if err != nil {
@@ -262,7 +262,7 @@ func (s *Slurm) began(p *Part) bool {
 type queueEntry struct {
 	id            uint64
 	state, reason string
-	comment       string // what the job's script says of itself
+	comment       string // the job's own report
 }
 
 // parseQueue finds the parts' jobs in what squeue printed, by their names. Of several of one part the newest counts.

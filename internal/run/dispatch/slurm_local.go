@@ -16,8 +16,8 @@ import (
 	"tare/internal/sys/shell"
 )
 
-// What a job says of itself by its comment, where the nodes share no folder. Nothing else of a job that runs can be
-// seen without starting something on its node, and that would disturb what it measures.
+// The reports of a job in its comment, where the nodes share no folder. Nothing else of a job that runs can be seen
+// without starting something on its node, and that would disturb what it measures.
 const (
 	localWants   = "tare wants its files"
 	localWorking = "tare works"
@@ -25,9 +25,9 @@ const (
 	localEnded   = "tare ended: "
 )
 
-// localPatience is how long a job waits for the controller, in seconds: for the program, and for its result to be
-// fetched. A controller that comes later asks for the part again, and what was measured is still there.
-const localPatience = 600
+// localTimeout is how long a job waits for the controller, in seconds: for the program, and for its result to be
+// fetched. A controller that comes later asks for the part again, and the result is still there.
+const localTimeout = 600
 
 // localReady is a file that tells a job that all others are there.
 const localReady = "ready"
@@ -72,7 +72,7 @@ exit 0
 `
 
 func (s *Slurm) localScript(tare Programs, parts int) string {
-	return fmt.Sprintf(localScript, shell.Quote(s.Local), s.ID, localPatience, localEnded, localWants, tare.choice(),
+	return fmt.Sprintf(localScript, shell.Quote(s.Local), s.ID, localTimeout, localEnded, localWants, tare.choice(),
 		localWorking, parts, localDone)
 }
 

@@ -45,15 +45,15 @@ const (
 	putScript = `umask 077; mkdir -p -- "$0" && [ -O "$0" ] || exit 1; cat >"$0/$1.part" && ` +
 		`chmod 700 "$0/$1.part" && mv -f -- "$0/$1.part" "$0/$1" && echo ` + mark + `put || ` +
 		`{ rm -f -- "$0/$1.part"; exit 1; }`
-	// startScript starts part $1 in the background; $2 is what the fleet calls the host, $3 how often that was asked
-	// for. What an earlier run left that was killed is removed first. A session of its own, where the system has
+	// startScript starts part $1 in the background; $2 is the fleet's name of the host, $3 how often that was asked
+	// for. The remains of an earlier run that was killed are removed first. A session of its own, where the system has
 	// setsid, outlives the connection whatever the server does at its end.
 	startScript = `cd -- "$0" || exit 1; [ "$3" -le 1 ] || ./tare clean >>log 2>&1; ` +
 		`s=; command -v setsid >/dev/null && s=setsid; ` +
 		`nohup $s ./tare fleet shard "$1" plan.yaml --quiet --pack --out part --host "$2" >>log 2>&1 </dev/null & ` +
 		`echo ` + mark + `started`
-	// lookScript says how far the part is; while it works, also the last line of what it printed, and where it has
-	// ended without a result, the end of that. On a full disk it may have printed nothing.
+	// lookScript says how far the part is; while it works, also the last line of its output, and where it has ended
+	// without a result, the end of that. On a full disk it may have printed nothing.
 	lookScript = `[ -O "$0" ] || { echo ` + mark + `absent; exit 0; }; cd -- "$0" || exit 1; ` +
 		`if [ -e part.tare ]; then echo "` + mark + `done $(wc -c <part.tare)"; ` +
 		`elif [ -x tare ] && ./tare fleet held part.lock >/dev/null 2>&1; then echo ` + mark + `working; ` +
@@ -85,7 +85,7 @@ func (s *SSH) folder(n int) string {
 	return strings.TrimRight(spec.Get("dir", "/var/tmp"), "/") + fmt.Sprintf("/.tare-fleet-%s-%d", s.ID, n)
 }
 
-// say runs a script on a part's host and returns what it printed.
+// say runs a script on a part's host and returns its output.
 func (s *SSH) say(ctx context.Context, n int, stdin io.Reader, script string, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -172,8 +172,8 @@ func (s *SSH) put(ctx context.Context, n int, name string, r io.Reader) error {
 	return nil
 }
 
-// Look implements Engine. A host that does not answer is Working as far as anybody knows: what it does goes on without
-// this machine. A result is fetched at once, and then nothing is left there.
+// Look implements Engine. A host that does not answer is Working as far as anybody knows: its work goes on without this
+// machine. A result is fetched at once, and then nothing is left there.
 func (s *SSH) Look(ctx context.Context, parts []Part) (map[int]PartStatus, error) {
 	seen := map[int]PartStatus{}
 	var mu sync.Mutex
@@ -231,8 +231,8 @@ func (s *SSH) due(parts []Part) map[int]bool {
 	return due
 }
 
-// behind is what is seen of a part that works, where the last line that it printed says what it waits for: another part
-// on its machine.
+// behind is the state of a part at work, where the last line of its output says what it waits for: another part on its
+// machine.
 func (s PartStatus) behind(said []byte) PartStatus {
 	lines := strings.Split(strings.TrimSpace(proc.Printable(said)), "\n")
 	if text, ok := strings.CutPrefix(lines[len(lines)-1], "waiting "); ok {

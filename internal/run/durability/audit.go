@@ -129,7 +129,7 @@ func (s *Source) isOne(name, text string) bool {
 	return s.looks(name, text)
 }
 
-// isXML leaves the rest to the parser, which says what is wrong with it.
+// isXML leaves the rest to the parser, which reports its faults.
 func isXML(text string) bool { return strings.Contains(text, "<") }
 
 func firstLine(text string) string {

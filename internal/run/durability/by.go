@@ -11,7 +11,7 @@ import (
 	"tare/internal/sys/nbd"
 )
 
-// By is what ends first when the power is cut. What was not flushed by then is what the disk loses.
+// By is the part that ends first when the power is cut. The disk loses the data that were not flushed by then.
 type By string
 
 // The ways to cut the power.

@@ -16,7 +16,7 @@ type Finding struct {
 	Ignores bool `json:"ignores"`
 }
 
-// MaxConfig bounds the text of a configuration that is read, in bytes; what is longer is refused.
+// MaxConfig bounds the text of a configuration that is read, in bytes; a longer one is refused.
 const MaxConfig = 4 << 20
 
 // The layers.

@@ -25,7 +25,7 @@ type Entry struct {
 	Hash   uint64    `json:"hash"`
 }
 
-// Ledger is the controller's list of what was acknowledged, in a file that is only appended to.
+// Ledger is the controller's list of acknowledged records, in a file that is only appended to.
 type Ledger struct {
 	file *os.File
 	out  *bufio.Writer
@@ -69,7 +69,7 @@ func (l *Ledger) sync() error {
 // Close ends the ledger.
 func (l *Ledger) Close() error { return errors.Join(l.sync(), l.file.Close()) }
 
-// account is what one round has acknowledged so far. It is closed before the plug is pulled.
+// account has the records that one round has acknowledged so far. It is closed before the plug is pulled.
 type account struct {
 	ledger *Ledger
 	cut    int

@@ -47,7 +47,7 @@ type machine struct {
 	env    env.Env
 	agent  *deploy.Conn
 	dir    string // of this boot
-	// declared is what the machine's configuration says of a flush, once it has booted.
+	// declared is the declaration of a flush by the machine's configuration, once it has booted.
 	declared *record.Durability
 }
 
@@ -133,7 +133,7 @@ func (m *machine) mount(ctx context.Context) error {
 	return err
 }
 
-// declare reads the configuration of what is tested, once.
+// declare reads the configuration of the tested machine, once.
 func (m *machine) declare(ctx context.Context) error {
 	if m.declared != nil || m.target != Test {
 		return nil

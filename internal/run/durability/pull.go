@@ -62,7 +62,7 @@ type CutResult struct {
 	ByClass      map[string]int `json:"by_class"` // acknowledged records
 	Found        int            `json:"found"`    // records on the disk afterwards, whole or not
 	Losses       []Loss         `json:"losses,omitempty"`
-	// Unmountable is what the guest said of a disk that it could not mount: then all is lost.
+	// Unmountable is the guest's message about a disk that it could not mount: then all is lost.
 	Unmountable string `json:"unmountable,omitempty"`
 }
 
@@ -76,7 +76,7 @@ func (p *CutResult) lost() bool {
 	return false
 }
 
-// Check says what is wrong with the options.
+// Check returns an error for wrong options.
 func (o *Options) Check() error {
 	if o.Info.Plug == nil {
 		return fmt.Errorf("cut the power of %s: tare must serve the disk itself, which is possible with %s",
@@ -182,7 +182,7 @@ func (m *machine) series(ctx context.Context, ledger *Ledger, before, cuts int, 
 			m.Told(&p)
 		}
 		if len(p.Losses) > 0 {
-			rounds = roundsPerImage // what is lost may take later rounds with it
+			rounds = roundsPerImage // a loss may take later rounds with it
 		}
 	}
 	return pulls, nil

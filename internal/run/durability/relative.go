@@ -10,7 +10,7 @@ import (
 // RelativeRounds: below 1 %.
 const RelativeRounds = 7
 
-// Round is what a flush cost on both sides, measured one right after the other in random order: the time, in seconds,
+// Round is the cost of a flush on both sides, measured one right after the other in random order: the time, in seconds,
 // that 1 % of durability.fsync's flushes stayed below.
 type Round struct {
 	Inside float64 `json:"inside"`

@@ -177,7 +177,7 @@ func openTap() (t *tap, err error) {
 	if err = step("map the ring of events", t.reader, err); err != nil {
 		return t, err
 	}
-	t.reader.SetDeadline(time.Unix(1, 0)) // long over: a read takes what is there and does not wait
+	t.reader.SetDeadline(time.Unix(1, 0)) // long over: a read takes the data that are there and does not wait
 	return t, nil
 }
 

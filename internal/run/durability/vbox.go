@@ -184,17 +184,17 @@ func attributes(e *xml.StartElement) map[string]string {
 }
 
 var (
-	// vboxDriver is what the driver of an image says of itself while it is opened: one line for each kind of flush.
+	// vboxDriver matches the lines of an image's driver while it is opened: one line for each kind of flush.
 	vboxDriver = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`Drv(?:VD|Block): (Flushes|Async flushes) will be (ignored|passed)`)
 	})
-	// vboxUnit is what a controller says of a unit once its driver is there.
+	// vboxUnit matches a controller's line about a unit once its driver is there.
 	vboxUnit = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?:^|\s)(AHCI|PIIX3 ATA|[A-Za-z0-9-]+)(?:#\d+)?: LUN#(\d+): (disk|CD/DVD|using normal I/O)`)
 	})
 )
 
-// logDisk is what a VBox.log says of one disk.
+// logDisk has the settings of one disk in a VBox.log.
 type logDisk struct{ sync, async bool } // whether such flushes are ignored
 
 // VirtualBoxLog reads a VBox.log. The driver of each image says there what it does with flushes, in a line for each

@@ -8,7 +8,7 @@ import (
 	"tare/internal/record"
 )
 
-// The names of what is cut.
+// The names of the cut parts.
 const (
 	Test            = "test"
 	PositiveControl = "positive control"
@@ -26,7 +26,7 @@ const (
 // layerDisk is how far the plug-pull looks.
 const layerDisk = "the virtual disk's server (the host's own disk was not tested)"
 
-// Result is what pulling the plug showed.
+// Result is the result of pulling the plug.
 type Result struct {
 	Spec     string      `json:"spec"`
 	Settings string      `json:"settings"` // those that decide: "cache=none"

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// identity is what the kernel knows a file by.
+// identity is the kernel's identity of a file.
 type identity struct{ dev, ino uint64 }
 
 // Watcher counts the flushes of files that any process of this machine asks the kernel for. It hangs a program on the

@@ -34,7 +34,7 @@ func Ansible(ctx context.Context, path, plays string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, ansibleTime)
 	defer cancel()
 	cmd := proc.Command(ctx, "ansible-inventory", "-i", path, "--playbook-dir", plays, "--list")
-	// Else what it cannot read would be an inventory without hosts.
+	// Else a source that it cannot read would be an inventory without hosts.
 	cmd.Env = append(os.Environ(), "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED=true", "ANSIBLE_NOCOLOR=true")
 	out, err := proc.RunCmd(cmd, nil)
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {

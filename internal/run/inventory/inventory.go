@@ -25,7 +25,7 @@ type Host struct {
 	Key     string // file of a private key; "" where the inventory does not say
 }
 
-// What an inventory may cost, whatever it says.
+// Bounds of the cost of an inventory, whatever it says.
 const (
 	MaxFile  = 16 << 20 // bytes
 	maxHosts = 100_000
@@ -49,7 +49,7 @@ type tree struct {
 
 func newTree() *tree { return &tree{groups: map[string]*group{}, vars: map[string]map[string]string{}} }
 
-// all is the group that everything is in, ungrouped that of what is in no other.
+// all is the group of all hosts, ungrouped that of the hosts in no other.
 const all, ungrouped = "all", "ungrouped"
 
 func (t *tree) group(name string) *group {
@@ -138,7 +138,7 @@ func (t *tree) resolve(limit string, beside ...fs.FS) ([]Host, error) {
 		if vars == nil {
 			vars = map[string]string{}
 		}
-		maps.Copy(vars, t.vars[name]) // what is said of a host counts more than of any group
+		maps.Copy(vars, t.vars[name]) // a variable of a host counts more than of any group
 		for _, folder := range beside {
 			own, err := files.of(folder, "host_vars", name)
 			if err != nil {

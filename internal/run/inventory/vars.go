@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// What the files of variables beside an inventory may cost.
+// Bounds of the cost of the files of variables beside an inventory.
 const (
 	maxVarsFile  = 4 << 20
 	maxVarsFiles = 20_000

@@ -48,7 +48,7 @@ func (f *yamlFile) Visit(n ast.Node) ast.Visitor {
 	return f
 }
 
-// value is what a node means: what its anchor, alias or tag is of. A chain of aliases ends at one that is not known.
+// value is the value of a node: that of its anchor, alias or tag. A chain of aliases ends at one that is not known.
 func (f *yamlFile) value(n ast.Node) (ast.Node, error) {
 	for range maxMerges {
 		switch v := n.(type) {

@@ -22,10 +22,10 @@ import (
 // times hides from it.
 const Rate = 997
 
-// Bounds of what is read of perf.
+// Bounds of perf's output.
 const (
 	mostLine    = 8 << 10 // bytes
-	mostFrames  = 127     // of a sample: what the kernel keeps
+	mostFrames  = 127     // of a sample: the kernel's own limit
 	mostName    = 200     // bytes of a function's name
 	mostStacks  = 50_000  // that differ
 	mostSamples = 2_000_000

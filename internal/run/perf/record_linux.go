@@ -37,7 +37,7 @@ type recorded struct {
 	err  error
 }
 
-// Open finds perf. The error says what is missing. ctx is that of the whole run.
+// Open finds perf. The error names the missing part. ctx is that of the whole run.
 func Open(ctx context.Context) (*Recorder, error) {
 	program, err := proc.LookPath("perf")
 	if err != nil {

@@ -31,7 +31,7 @@ const (
 	lagRepeats  = 15
 	longestLag  = 2 * time.Second
 	longestAttr = 5 * time.Second
-	// shortestWait is the least time that is worth waiting: what is not seen in less says nothing.
+	// shortestWait is the least time that is worth waiting: a shorter wait without a change tells nothing.
 	shortestWait = time.Second
 )
 
@@ -45,7 +45,7 @@ func (t *try) patience(longest time.Duration, waits int) time.Duration {
 	return limit
 }
 
-// lags are the lags of one kind of change. What was not seen within the limit is as long as the limit at least.
+// lags are the lags of one kind of change. A change that was not seen within the limit has at least the limit.
 type lags struct {
 	seen   []time.Duration
 	unseen int
@@ -123,7 +123,7 @@ func (t *try) sayLag(name string, l *lags, what string) {
 	}
 	rating := neutral
 	switch {
-	case l.unseen > 0 && l.limit < l.full: // it may be a little more than what was waited, or never
+	case l.unseen > 0 && l.limit < l.full: // it may be a little more than the wait, or never
 	case worst >= 100*time.Millisecond:
 		rating = bad
 	case middle <= max(resolution, 10*time.Millisecond):
@@ -132,7 +132,7 @@ func (t *try) sayLag(name string, l *lags, what string) {
 	t.sayTime(name, middle, answer, rating, "%s", detail)
 }
 
-// tailName is what the 99th percentile by nearest rank is called among n.
+// tailName is the name of the 99th percentile by nearest rank among n values.
 func tailName(n int) string {
 	if n < 100 {
 		return "max"

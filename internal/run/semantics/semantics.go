@@ -44,7 +44,7 @@ const (
 	defaultBudget = 20 * time.Second
 	syncBudget    = time.Minute
 
-	// What is added where requests travel slowly: so many round trips, and slowBudget at most.
+	// Time added where requests travel slowly: so many round trips, and slowBudget at most.
 	slowTrips  = 1000
 	slowBudget = time.Minute
 )
@@ -121,7 +121,7 @@ const (
 	leaveMany = 2 * time.Minute
 )
 
-// leave removes what was made. An agent that does not answer does it on its own when it leaves.
+// leave removes the card's files. An agent that does not answer does it on its own when it leaves.
 func leave(ctx context.Context, in fileops.Side, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()

@@ -204,7 +204,7 @@ type actor struct {
 
 func (a *actor) stopped() bool { return a.err != nil || a.peer != nil && a.peer.err != nil }
 
-// do carries out what has to work.
+// do makes a request that has to succeed.
 func (a *actor) do(r fileops.Request) fileops.Reply {
 	reply, _ := a.await(a.start(r))
 	return reply
@@ -238,7 +238,8 @@ type response struct {
 	at    time.Time
 }
 
-// start asks for what has to work and does not wait. The actor does nothing else until await, which its peer may.
+// start makes a request that has to succeed and does not wait. The actor does nothing else until await, which its peer
+// may.
 func (a *actor) start(r fileops.Request) pending {
 	p := make(pending, 1)
 	if a.stopped() {
@@ -265,7 +266,7 @@ func (a *actor) await(p pending) (fileops.Reply, time.Time) {
 	return got.reply, got.at
 }
 
-// tidy closes what is open. The side does it again when it ends.
+// tidy closes open files. The side does it again when it ends.
 func (a *actor) tidy(ctx context.Context) {
 	for _, h := range a.handles {
 		if _, err := a.side.Do(ctx, fileops.Request{Op: fileops.CloseOp, Handle: h}); err != nil {

@@ -29,8 +29,8 @@ type Follower struct {
 
 	ctx   context.Context // ends the log
 	poll  time.Duration   // between looks at a log that does not grow
-	begun []byte          // what is to be read before all files
-	queue []place         // what is to be read before Path
+	begun []byte          // bytes to read before all files
+	queue []place         // places to read before Path
 	now   *followedFile   // nil: none yet
 	total int64           // bytes before it
 	ended bool
@@ -244,7 +244,7 @@ func (x *followedFile) Read(b []byte) (int, error) {
 	}
 }
 
-// look finds out what has become of the file that had no more to read.
+// look finds out whether a file that had no more to read was rotated, cut or removed.
 func (x *followedFile) look() error {
 	info, err := x.file.Stat()
 	if err != nil {
@@ -294,13 +294,13 @@ func (f *Follower) Close() error {
 	return errors.Join(errs...)
 }
 
-// Checkpoint is what has been found out of a log that is followed, and how far it was read.
+// Checkpoint is the state of reading a log that is followed: its findings, and the place in it.
 type Checkpoint struct {
 	Schema  string          `json:"schema"`
 	Path    string          `json:"path"`
 	Place   Place           `json:"place"`
 	Total   int64           `json:"total"` // bytes that are accounted for
-	Begun   []byte          `json:"begun"` // what was read behind these, and is in a file before that of Place
+	Begun   []byte          `json:"begun"` // bytes read behind these, in a file before that of Place
 	Summary json.RawMessage `json:"summary"`
 }
 

@@ -86,8 +86,8 @@ func makeTrace(ctx context.Context, value string, p workload.Params, dst io.Writ
 	return a, err
 }
 
-// Preview returns what a trace of a workload's log would be like, and the account of the log, nil for the shop. It is
-// nil for a workload without a log.
+// Preview returns the description of the trace that a workload's log would make, and the account of the log, nil for
+// the shop. It is nil for a workload without a log.
 func Preview(ctx context.Context, w *plan.Workload) (*trace.Meta, *log.Account, error) {
 	value := w.Params["log"]
 	write := writeTrace

@@ -199,8 +199,8 @@ func (m *Maker) make(ctx context.Context, s *source, value string, p workload.Pa
 	return f, nil
 }
 
-// checkRoom returns an error if a file or directory does not fit into the Maker's. What it cannot read is left to the
-// copy to find.
+// checkRoom returns an error if a file or directory does not fit into the Maker's. One that it cannot read is left to
+// the copy to find.
 func (m *Maker) checkRoom(name string) error {
 	if at, err := filepath.EvalSymlinks(name); err == nil {
 		name = at
@@ -290,7 +290,7 @@ func (m *Maker) Doubts(w *plan.Workload) []record.Warning {
 			Item(w))}}
 }
 
-// Item is what a workload's log has, in the plural.
+// Item is the unit of a workload's log, in the plural.
 func Item(w *plan.Workload) string {
 	if serverOf(w) == workload.WebServer {
 		return "requests"

@@ -30,11 +30,11 @@ type Tracer struct {
 	trace.Tracer
 	Way    string // BPF or Ptrace
 	Chosen bool   // no other way will do
-	// Lost says what the way cannot tell, and why it was chosen; "" if nothing is lost.
+	// Lost lists the data that the way cannot tell, and why it was chosen; "" if nothing is lost.
 	Lost string
 }
 
-// LostByPtrace is what ptrace does not tell.
+// LostByPtrace lists the data that ptrace does not tell.
 const LostByPtrace = "tracing by ptrace stops the work at each call, so times, sleeps and page faults are not told; " +
 	"nor are the calls of services and servers"
 
@@ -94,7 +94,7 @@ func (h *helper) start() (err error) {
 }
 
 const (
-	// mostAnswers bounds what is read of the helper, in bytes.
+	// mostAnswers bounds the helper's output, in bytes.
 	mostAnswers = 64 << 20
 	// answerTime bounds the wait for an answer that is due.
 	answerTime = 20 * time.Second
