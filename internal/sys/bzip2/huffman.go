@@ -14,8 +14,8 @@ var (
 // huffman is a canonical code for reading.
 type huffman struct {
 	quick [1 << quickBits]uint16 // symbol<<5 | length; 0 where the code is longer or stands for nothing
-	// limit[n] is the first word, left-aligned in 32 bits, that is longer than n bits; first[n] is what to subtract
-	// from a word of n bits to find its symbol's place in order.
+	// limit[n] is the first word, left-aligned in 32 bits, that is longer than n bits; first[n] is the number to
+	// subtract from a word of n bits to find its symbol's place in order.
 	limit [maxLength + 1]uint64
 	first [maxLength + 1]int32
 	order [maxSymbols]uint16 // symbols by length, then by number

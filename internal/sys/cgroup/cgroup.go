@@ -18,7 +18,7 @@ import (
 // ErrUnavailable says that no group can be made here, whatever its limits are.
 var ErrUnavailable = errors.New("control groups cannot be made")
 
-// Limits are those of a group. What is 0 or empty is not limited.
+// Limits are those of a group. A value of 0 or "" is no limit.
 type Limits struct {
 	// Weight is the share of processor time if all want it, as version 1 counts: 2 to 262144, and a group without one
 	// has 1024. Version 2 counts from 1 to 10000, and has 100 for that.
@@ -147,7 +147,7 @@ func mounts(text string) (all []mount) {
 	return all
 }
 
-// find tells which of the hierarchies has a controller. offers is what the root of one of version 2 has.
+// find tells which of the hierarchies has a controller. offers lists the controllers of the root of one of version 2.
 func find(all []mount, controller string, offers func(dir string) []string) (hierarchy, bool) {
 	for _, m := range all {
 		name := controller

@@ -237,7 +237,7 @@ func Clear(dir string) error {
 		b, _ := os.ReadFile(filepath.Join(dir, "cgroup.procs")) // if it cannot be read, removing it says why
 		for _, word := range strings.Fields(string(b)) {
 			if pid, err := strconv.Atoi(word); err == nil && pid > 1 && pid != os.Getpid() {
-				_ = syscall.Kill(pid, syscall.SIGKILL) // one that has ended is what is wanted
+				_ = syscall.Kill(pid, syscall.SIGKILL) // the aim is that it has ended
 			}
 		}
 	})

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// battery is what is left in all batteries of the machine.
+// battery is the energy left in all batteries of the machine.
 type battery struct{ sys string }
 
 // Joules of what batteries are counted in.
@@ -54,7 +54,7 @@ func (b *battery) Read(context.Context) (Reading, error) {
 	return got, nil
 }
 
-// left is what a battery has left: its energy or, at its present voltage, its charge.
+// left is the charge state of a battery: its energy or, at its present voltage, its charge.
 func left(dir string) (counter, error) {
 	c := counter{joules: microwattHour, falls: true}
 	var err error

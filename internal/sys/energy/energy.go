@@ -23,7 +23,7 @@ import (
 const (
 	Auto    = "auto"    // RAPL if it can be read, else Battery
 	RAPL    = "rapl"    // the processors' own counters, on Linux
-	Battery = "battery" // what is left in the battery, on Linux
+	Battery = "battery" // the rest in the battery, on Linux
 	Meter   = "meter"   // a command that prints joules
 )
 
@@ -71,7 +71,7 @@ func proven(ctx context.Context, s Source) (Source, error) {
 type Reading struct {
 	Began, Ended time.Time // of the reading itself
 	counters     []counter
-	least        time.Duration // what is read sooner than this after another reading says too little
+	least        time.Duration // a reading sooner than this after another one says too little
 }
 
 // At is the middle of the reading.
@@ -84,31 +84,31 @@ type counter struct {
 	joules float64 // of one
 	most   float64 // the value before it starts again at 0; 0: it does not
 	step   float64 // what it changes by at least, as far as this value tells
-	falls  bool    // it tells what is left
+	falls  bool    // it tells the rest, and not the use
 	inside bool    // it is a part of another one, or has others in it: it does not belong to the sum
 }
 
-// Used is what was used between two readings.
+// Used is the energy used between two readings.
 type Used struct {
 	Joules float64
 	Parts  []Part // of each counter, also of those that are not in the sum
 }
 
-// Part is what one counter says.
+// Part is the reading of one counter.
 type Part struct {
 	Name   string
 	Joules float64
 }
 
 const (
-	// leastSteps is how many of its steps a counter must have moved: what is read is wrong by up to one of them.
+	// leastSteps is the number of its steps that a counter must have moved: a reading is wrong by up to one of them.
 	leastSteps = 20
 	// mostWatts is more than any processor takes for long. A counter that could have gone round twice at that is not
 	// trusted.
 	mostWatts = 500
 )
 
-// Between says what was used between two readings of one source. The error says why that is not known.
+// Between returns the energy used between two readings of one source. The error says why that is not known.
 func Between(before, after Reading) (u Used, err error) {
 	took := after.At().Sub(before.At())
 	if took < after.least {
@@ -162,7 +162,7 @@ func difference(before, now counter, took time.Duration) (float64, error) {
 	return d, nil
 }
 
-// mostRead bounds what is read of a file of the kernel's, in bytes.
+// mostRead bounds a file of the kernel's, in bytes.
 const mostRead = 64
 
 // text reads a file of one short line.

@@ -72,7 +72,7 @@ func parseMeter(printed string) (counter, error) {
 	return counter{name: Meter, value: v, joules: 1, step: math.Pow10(-len(decimals))}, nil
 }
 
-// head keeps the beginning of what is written.
+// head keeps the beginning of the written bytes.
 type head struct {
 	text []byte
 	more bool

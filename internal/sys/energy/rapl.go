@@ -58,7 +58,7 @@ func (r *rapl) Read(context.Context) (Reading, error) {
 // intel-rapl-mmio; they are not counted twice. Those of AMD have this name, too.
 const raplPrefix = "intel-rapl:"
 
-// zones finds the counters. The sum is of packages and memory: what is inside a package (core, uncore) is in its
+// zones finds the counters. The sum is of packages and memory: the parts of a package (core, uncore) are in its
 // counter, and a whole platform (psys) has the packages in it.
 func zones(sys string) (all []zone, err error) {
 	names := map[string]string{}

@@ -50,7 +50,7 @@ func utf16Of(name string) string {
 	return "in UTF-16; make UTF-8 of it: iconv -f " + name + " -t UTF-8"
 }
 
-// Foreign says what a file is that cannot be a log: an archive, text in UTF-16, a database. It goes by the first
+// Foreign names the kind of a file that cannot be a log: an archive, text in UTF-16, a database. It goes by the first
 // bytes, of which 512 tell an archive of tar. It returns "" for all else.
 func Foreign(head []byte) string {
 	for _, s := range signatures {
@@ -123,8 +123,8 @@ func printable(b []byte) bool {
 	return true
 }
 
-// Unrecognised says how a file begins whose format was not found, for the sentence of an error: as text in quotes, what
-// is none as escapes.
+// Unrecognised quotes the beginning of a file whose format was not found, for the sentence of an error: text in quotes,
+// other bytes as escapes.
 func Unrecognised(head []byte) string {
 	const most = 60
 	cut := head[:min(len(head), most)]
@@ -140,5 +140,5 @@ func Unrecognised(head []byte) string {
 	return fmt.Sprintf("it begins with %q", cut)
 }
 
-// Mark is what some programs write in front of a text in UTF-8.
+// Mark is the mark that some programs write in front of a text in UTF-8.
 const Mark = "\ufeff"

@@ -1,4 +1,4 @@
-// Package ledger keeps the account of a log that is read: what became of every byte and of every record in it.
+// Package ledger keeps the account of a log that is read: the fate of every byte and of every record in it.
 package ledger
 
 import (
@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Parts says what became of something. Total is the sum of the others.
+// Parts are amounts by their fate. Total is the sum of the others.
 type Parts struct {
 	Total     int64 `json:"total"`
 	Replayed  int64 `json:"replayed"`
@@ -22,8 +22,8 @@ type Part string
 const (
 	Replayed  Part = "replayed"
 	Skipped   Part = "skipped"   // on purpose, for a reason
-	Ambiguous Part = "ambiguous" // it may not be what it seems
-	Lost      Part = "lost"      // it cannot be known what it was
+	Ambiguous Part = "ambiguous" // it may have been misread
+	Lost      Part = "lost"      // it could not be read
 )
 
 // Add counts n of a part.
@@ -63,7 +63,7 @@ type Ledger struct {
 // maxReasons bounds how many reasons are told apart: some have a word of the log in them.
 const maxReasons = 500
 
-// Add says what became of some records and bytes. What is replayed needs no reason.
+// Add accounts for some records and bytes. Replayed ones need no reason.
 func (l *Ledger) Add(part Part, reason string, records, bytes int64) {
 	l.Bytes.Add(part, bytes)
 	l.Records.Add(part, records)

@@ -60,10 +60,10 @@ const (
 	errUnsupported = 95
 )
 
-// Limits of what a client may ask for, in bytes.
+// Limits of a client's requests, in bytes.
 const (
 	// MaxTransfer is the longest read or write, as the handshake tells; QEMU splits its requests accordingly. With
-	// maxFlight it bounds what a client can make the server hold.
+	// maxFlight it bounds the memory that a client can make the server use.
 	MaxTransfer = 4 << 20
 	maxOption   = 4 << 10 // payload of an option
 	maxOptions  = 64      // options before the transmission

@@ -128,7 +128,7 @@ func asTap(fd int, name string) (*os.File, error) {
 }
 
 // Macvtap makes a macvtap in bridge mode on another card, whose other end is the file, with virtio headers. It passes
-// on what is sent to the hardware address.
+// on the frames that are sent to the hardware address.
 func Macvtap(name, on, hardware string) (*os.File, error) {
 	const modeBridge = 4 // MACVLAN_MODE_BRIDGE, linux/if_link.h
 	below, err := index(on)

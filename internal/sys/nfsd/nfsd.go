@@ -50,7 +50,7 @@ const version3 = "3"
 // maxPath is the most bytes of a path: a line of a cache holds it with each byte written as four.
 const maxPath = 500
 
-// Check returns what is wrong with an export.
+// Check returns the fault of an export; nil if there is none.
 func (e *Export) Check() error {
 	a, err := netip.ParseAddr(e.Client)
 	switch {
@@ -130,14 +130,14 @@ const never = 1<<31 - 1
 // domain is the kernel's name for the one client.
 const domain = "tare"
 
-// cacheExport is the kernel's cache of what is exported to whom.
+// cacheExport is the kernel's cache of exports by client.
 const cacheExport = "nfsd.export"
 
 // entry is a line for one of the kernel's caches.
 type entry struct{ cache, line string }
 
-// entries are the answers of rpc.mountd: who the client is, what the root of the name space is, and how it is exported.
-// The anonymous user does not matter, because root is not squashed.
+// entries are the answers of rpc.mountd: the client, the root of the name space, and the options of its export. The
+// anonymous user does not matter, because root is not squashed.
 func (e *Export) entries() []entry {
 	flags := flagInsecure | flagNoSubtree | flagFSID
 	if e.Async {

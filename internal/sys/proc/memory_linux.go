@@ -9,9 +9,9 @@ import (
 	"strconv"
 )
 
-// Memory returns the memory of a process in bytes: what is resident, and what is left of that when each page that
-// several processes share counts in equal parts for them (PSS). proportional is 0 if the kernel does not tell it:
-// before Linux 4.14, or for a process that this one may not look into.
+// Memory returns the memory of a process in bytes: its resident size, and the share of that when each page that several
+// processes share counts in equal parts for them (PSS). proportional is 0 if the kernel does not tell it: before Linux
+// 4.14, or for a process that this one may not look into.
 func Memory(pid int) (resident, proportional int64, err error) {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	if err == nil {

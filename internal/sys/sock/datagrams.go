@@ -24,7 +24,7 @@ func (p *Pace) Wait(i int64) time.Duration {
 	return now
 }
 
-// Arrivals is what a receiver counts of numbered packets.
+// Arrivals has a receiver's counts of numbered packets.
 type Arrivals struct {
 	Received int64
 	Next     int64 // one more than the highest number so far, from 0

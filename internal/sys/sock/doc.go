@@ -16,7 +16,7 @@ import (
 // ErrStalled is a socket's deadline.
 var ErrStalled = errors.New("no data was transferred for too long")
 
-// Info is what a kernel tells of the sending half of a TCP connection.
+// Info has the kernel's statistics of the sending half of a TCP connection.
 type Info struct {
 	Resent int64         // segments sent again
 	RTT    time.Duration // smoothed
@@ -173,7 +173,8 @@ func Get(fd FD, b []byte) (n int, waited bool, err error) {
 	}
 }
 
-// rest makes up for how little a receiver does between two reads. Decision 0080 has what was measured.
+// rest is the pause between two reads, which makes up for how little a receiver does there. Decision 0080 has the
+// measurements.
 const rest = 1200 * time.Nanosecond
 
 // Rest is for a receiver that had to wait for a datagram of a sender that sends as fast as it can: more come meanwhile,

@@ -161,7 +161,7 @@ func (l *Lane) step(left *int64) (whole bool, err error) {
 	return n == len(b), nil
 }
 
-// take fills b with what has come, as iperf3 does, and returns when nothing more is there.
+// take fills b with the bytes that have come, as iperf3 does, and returns when nothing more is there.
 func take(fd FD, b []byte) (n int, err error) {
 	for n < len(b) {
 		got, err := bareGet(fd, b[n:])

@@ -26,7 +26,7 @@ func Connect(fd FD, a *Address, within time.Duration) error {
 	return unix.SetNonblock(fd, false)
 }
 
-// Stat is what the kernel tells of a connection, if it does.
+// Stat returns the kernel's statistics of a connection, if it has any.
 func Stat(FD) (Info, bool) { return Info{}, false }
 
 // Drained tells whether the other end's kernel has confirmed every byte that was sent on a connection; true where that
@@ -46,7 +46,7 @@ func bareGet(fd FD, b []byte) (int, error) { return unix.Read(fd, b) }
 // confirmSoon does nothing: when this system confirms is its own business.
 func confirmSoon(FD) {}
 
-// askGet does not tell whether it had to wait: what a wake-up costs was only measured on Linux.
+// askGet does not tell whether it had to wait: the cost of a wake-up was only measured on Linux.
 func askGet(fd FD, b []byte) (n int, waited bool, err error) {
 	n, err = bareGet(fd, b)
 	return n, false, err

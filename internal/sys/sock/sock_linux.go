@@ -23,7 +23,7 @@ func Connect(fd FD, a *Address, within time.Duration) error {
 	}
 }
 
-// Stat is what the kernel tells of a connection, if it does.
+// Stat returns the kernel's statistics of a connection, if it has any.
 func Stat(fd FD) (Info, bool) {
 	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {

@@ -156,7 +156,7 @@ func Limit(fd FD, d time.Duration) error {
 	return os.NewSyscallError("setsockopt", unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &tv))
 }
 
-// limit is what Limit has set; 0: no limit, or not known.
+// limit is the time that Limit has set; 0: no limit, or not known.
 func limit(fd FD, writes bool) time.Duration {
 	option := unix.SO_RCVTIMEO
 	if writes {
@@ -186,7 +186,7 @@ func stalled(err error) bool { return err == unix.EAGAIN }
 func blocked(err error) bool { return err == unix.EAGAIN }
 func full(err error) bool    { return err == unix.ENOBUFS }
 
-// poll is what is asked of a connection, and what was answered.
+// poll has the requested and the returned events of a connection.
 type poll unix.PollFd
 
 func pollFor(fd FD, sends bool) poll {

@@ -180,7 +180,7 @@ func Reset(fd FD) {
 // Shut ends both halves of a connection: a thread that waits for it returns.
 func Shut(fd FD) { windows.Shutdown(fd, windows.SHUT_RDWR) }
 
-// Stat is what the kernel tells of a connection, if it does.
+// Stat returns the kernel's statistics of a connection, if it has any.
 func Stat(FD) (Info, bool) { return Info{}, false }
 
 // Drained tells whether the other end's kernel has confirmed every byte that was sent on a connection; true where that
@@ -198,7 +198,7 @@ var (
 	ioctlsocket = windows.NewLazySystemDLL("ws2_32.dll").NewProc("ioctlsocket")
 )
 
-// poll is a WSAPOLLFD: what is asked of a connection, and what was answered.
+// poll is a WSAPOLLFD: the requested and the returned events of a connection.
 type poll struct {
 	fd              FD
 	events, revents int16
@@ -258,7 +258,7 @@ func bareGet(fd FD, b []byte) (int, error) { return readOnce(fd, b) }
 // confirmSoon does nothing: when this system confirms is its own business.
 func confirmSoon(FD) {}
 
-// askGet does not tell whether it had to wait: what a wake-up costs was only measured on Linux.
+// askGet does not tell whether it had to wait: the cost of a wake-up was only measured on Linux.
 func askGet(fd FD, b []byte) (n int, waited bool, err error) {
 	n, err = bareGet(fd, b)
 	return n, false, err

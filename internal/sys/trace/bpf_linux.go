@@ -32,7 +32,7 @@ const (
 	mostStacks = 40
 )
 
-// tables are what the programs in the kernel and the tracer share.
+// tables are the maps that the programs in the kernel and the tracer share.
 type tables struct {
 	threads *ebpf.Map // by thread id: thread
 	control *ebpf.Map // one control
@@ -139,7 +139,7 @@ func (b *bpf) load() (err error) {
 	return b.detach()
 }
 
-// kernelOffsets asks the kernel where it has what the programs read.
+// kernelOffsets asks the kernel for the offsets of the fields that the programs read.
 func kernelOffsets() (at offsets, err error) {
 	spec, err := btf.LoadKernelSpec()
 	if err != nil {

@@ -25,13 +25,13 @@ type Request struct {
 const (
 	OpOpen  = "open"  // open a way, instead of the one that is open
 	OpStart = "start" // begin to trace a trial whose worker the agent is about to start
-	OpStop  = "stop"  // end that, and tell what was seen; the worker has ended, or ends
+	OpStop  = "stop"  // end that, and send the trace; the worker has ended, or ends
 )
 
 // Answer answers a request.
 type Answer struct {
 	Error string `json:"error,omitempty"`
-	Trace *Trace `json:"trace,omitempty"` // what was seen, after OpStop
+	Trace *Trace `json:"trace,omitempty"` // the trace, after OpStop
 }
 
 // Talk is a conversation with that process.
@@ -93,7 +93,7 @@ func Main(in io.Reader, out io.Writer) int {
 	}
 }
 
-// traceServer is what is asked for.
+// traceServer answers requests with the tracer that open returns.
 type traceServer struct{ open Tracer }
 
 func (s *traceServer) close() {

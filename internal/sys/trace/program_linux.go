@@ -98,7 +98,7 @@ const (
 // stateMask has all states of threads.
 const stateMask = 0x7fffffff
 
-// offsets are where the kernel has what the programs read.
+// offsets are the offsets of the kernel's fields that the programs read.
 type offsets struct {
 	pid, tgid, state int32 // in struct task_struct, bytes
 	stateGiven       bool  // sched_switch has the state as its fourth argument
@@ -252,7 +252,7 @@ func (c *code) enter() asm.Instructions {
 	return c.end()
 }
 
-// usage follows the worker's thread, which asks what it has used when the clock starts and when it has stopped.
+// usage follows the worker's thread, which calls getrusage when the clock starts and when it has stopped.
 func (c *code) usage() {
 	c.emit(
 		asm.LoadMapValue(asm.R9, c.control.FD(), 0),
@@ -283,7 +283,7 @@ func (c *code) usage() {
 	c.emit(asm.Ja.Label("end"))
 }
 
-// mark looks whether what is written is a mark.
+// mark notes the begin or the end of the timed part, if the written bytes are a mark.
 func (c *code) mark() {
 	c.emit(asm.LoadMapValue(asm.R9, c.control.FD(), 0), asm.LoadMem(asm.R1, asm.R9, controlMode, asm.Word),
 		asm.JNE.Imm(asm.R1, 0, "end"))

@@ -222,7 +222,7 @@ type callInfo struct {
 	_     [3]uint8
 	_     uint32
 	_     [2]uint64
-	Value uint64 // on entry the call's number, on exit what it returned
+	Value uint64 // on entry the call's number, on exit its result
 	Rest  [6]uint64
 	_     uint64
 }
@@ -265,7 +265,7 @@ func (s *stopper) call(pid int, t *task) {
 // mostError is the largest number of an error that a call returns.
 const mostError = 4095
 
-// usage follows the worker's thread, which asks what it has used when the clock starts and when it has stopped.
+// usage follows the worker's thread, which calls getrusage when the clock starts and when it has stopped.
 func (s *stopper) usage(t *task) {
 	switch s.phase {
 	case phaseBegun:
@@ -275,7 +275,7 @@ func (s *stopper) usage(t *task) {
 	}
 }
 
-// mark looks whether what is written is a mark.
+// mark notes the begin or the end of the timed part, if the written bytes are a mark.
 func (s *stopper) mark(pid int, t *task, at uintptr) {
 	var frame [markLength]byte
 	local := []unix.Iovec{{Base: &frame[0]}}

@@ -19,7 +19,7 @@ type symbols struct {
 // mostSymbols bounds the functions that are read.
 const mostSymbols = 2 << 20
 
-// readSymbols reads what the kernel tells of its functions; nothing if it hides their addresses.
+// readSymbols reads the kernel's list of its functions; nothing if it hides their addresses.
 func readSymbols() *symbols {
 	f, err := os.Open("/proc/kallsyms")
 	if err != nil {

@@ -1,14 +1,13 @@
-// Package trace says what the processes of a trial ask the kernel for while the trial's clock runs: which system calls,
-// how many, how long, how many bytes, which errors, what they waited for.
+// Package trace counts the system calls of the processes of a trial while the trial's clock runs: their number, time,
+// bytes, errors and waits.
 //
 // There are two ways. Programs in the kernel (BPF) count there and slow the work down least. Where these are not
 // allowed, the processes are stopped at each call (ptrace), which costs several microseconds for each stop: then
 // counts, bytes and errors are told, and no times. Either may be done by a process of its own (Main).
 //
-// A trial's worker says when the timed part begins: it writes a mark (wire.TypeBegin) to the agent, then asks twice
-// what it has used (getrusage), and the clock starts. It asks again when the clock has stopped, and writes
-// wire.TypeEnd. Both ways see these calls, so that nothing is counted but the timed part, and nothing has to be told to
-// the worker.
+// A trial's worker says when the timed part begins: it writes a mark (wire.TypeBegin) to the agent, then asks twice for
+// its usage (getrusage), and the clock starts. It asks again when the clock has stopped, and writes wire.TypeEnd. Both
+// ways see these calls, so that nothing is counted but the timed part, and nothing has to be told to the worker.
 package trace
 
 import (
@@ -20,7 +19,7 @@ import (
 	"sync"
 )
 
-// Trace is what was seen of one trial.
+// Trace is the trace of one trial.
 type Trace struct {
 	// Work are the calls of the processes that do the trial; Serving those of others that work for it: services of the
 	// agent, the hypervisor, servers of mounts. Sorted by name.
@@ -48,7 +47,7 @@ type Call struct {
 	WaitNS int64  `json:"wait"`  // of NS, asleep
 	Ready  int64  `json:"ready"` // of NS, in ns, ready to run while another ran
 	// Idle is the time in which all threads of the work were asleep, until one of them went on that slept in this call:
-	// what the work waited for. It is part of WaitNS, of whichever thread.
+	// the work waited for that. It is part of WaitNS, of whichever thread.
 	Idle   int64 `json:"idle"`
 	Bytes  int64 `json:"bytes"`  // of calls that return a number of bytes; else 0
 	Errors int64 `json:"errors"` // calls that failed; one that is begun again after a signal is none
@@ -56,7 +55,7 @@ type Call struct {
 	Errnos map[string]int64 `json:"errnos,omitempty"`
 }
 
-// CPU is what the scheduler told of the threads that do the trial. Times are in ns.
+// CPU has the scheduler's counts of the threads that do the trial. Times are in ns.
 type CPU struct {
 	OnNS        int64 `json:"on"`          // on a processor
 	ReadyNS     int64 `json:"ready"`       // outside of calls: ready to run while another ran
@@ -92,7 +91,7 @@ type Tracer interface {
 	Start(r Roots, marked bool) error
 	// Mark says that the timed part begins now, or ends.
 	Mark(begins bool) error
-	// Stop ends what Start began, and returns what was seen.
+	// Stop ends the tracing that Start began, and returns the trace.
 	Stop() (*Trace, error)
 	Close() error
 }
@@ -107,10 +106,10 @@ const (
 	// mostCalls bounds the numbers of system calls that are told apart. The last few stand for other things.
 	mostCalls = 512
 	rowExits  = 509 // exits of virtual processors
-	rowCPU    = 510 // what is told of threads as a whole
+	rowCPU    = 510 // the counts of threads as a whole
 	rowNoCall = 511 // outside of calls
-	// segments is how many parts of a trial are told apart: a new one begins each time the worker's thread asks what it
-	// has used. What comes after the last time is no part of the work.
+	// segments is the number of parts of a trial that are told apart: a new one begins each time the worker's thread
+	// asks for its usage. Calls after the last time are no part of the work.
 	segments = 4
 )
 
@@ -129,7 +128,7 @@ const (
 	markEnd    = 10
 )
 
-// row is what is counted of a call. Its layout is that of the programs in the kernel.
+// row has the counts of a call. Its layout is that of the programs in the kernel.
 type row struct{ Count, NS, Blocked, Bytes, Errors, Ready, Idle uint64 }
 
 type rows [mostCalls]row
@@ -154,8 +153,8 @@ func merge(all *[segments]rows, segment int) *rows {
 	return &sum
 }
 
-// schedules tells whether the threads of a Go program wake each other and wait for each other by a call: what tare's
-// own worker does by it is not the work. No kind of work makes these calls itself, but for its naps.
+// schedules tells whether the threads of a Go program wake each other and wait for each other by a call: the calls of
+// tare's own worker are not the work. No kind of work makes these calls itself, but for its naps.
 func schedules(nr int) bool {
 	switch Name(nr) {
 	case "futex", "nanosleep", "sched_yield", "tgkill", "rt_sigreturn":
@@ -164,8 +163,8 @@ func schedules(nr int) bool {
 	return false
 }
 
-// apart adds the rows of the worker's own process to those of what it started, without the calls by which its threads
-// are scheduled, which it returns.
+// apart adds the rows of the worker's own process to those of its children, without the calls by which its threads are
+// scheduled, which it returns.
 func apart(work, own *rows) (client *rows) {
 	client = &rows{}
 	for nr := range own {
@@ -245,7 +244,7 @@ func movesBytes(name string) bool {
 }
 
 // Waits tells whether a call is for waiting: for another thread or process, for an event, for a time. Being asleep in
-// it says that others have something to do, and not what the call costs.
+// it says that others have something to do, and is no cost of the call.
 func Waits(name string) bool {
 	return slices.Contains(waiting, name)
 }

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// PackTree writes the archive of a tree of files, such as what was built of a revision, with its symbolic links and
-// with what may be executed. Folders and files called .git, which are no part of what is built, are left out.
+// PackTree writes the archive of a tree of files, such as the build of a revision, with its symbolic links and
+// executable bits. Folders and files called .git, which are no part of what is built, are left out.
 func PackTree(dst io.Writer, dir string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

@@ -2,7 +2,7 @@ package lex
 
 import "strconv"
 
-// Class is what a statement does, from the harmless to the harmful.
+// Class is the effect of a statement, from the harmless to the harmful.
 type Class uint8
 
 // The classes. A text of several statements has the last of theirs in this order.
@@ -34,7 +34,7 @@ const (
 	MayWrite  = "sets whether the session may write"
 )
 
-// Verdict is what can be known of a statement by its text alone. A function of the user's own may write; only a
+// Verdict has the properties of a statement that its text alone tells. A function of the user's own may write; only a
 // transaction or an account that can only read keeps it from doing so.
 type Verdict struct {
 	Class    Class
@@ -49,7 +49,7 @@ type Verdict struct {
 	Routine bool
 }
 
-// Classify tells what a text does. It may be several statements.
+// Classify returns the verdict on a text. It may be several statements.
 func Classify(text []byte, o Options) Verdict {
 	c := classifier{Lexer: Tokens(text, o)}
 	for c.more = true; c.more; {
@@ -143,8 +143,8 @@ func (c *classifier) statement() {
 	c.rest()
 }
 
-// rest looks at what follows the verb. What a statement does not carry out is looked at all the same: it costs nothing
-// to be careful.
+// rest looks at the words after the verb. A part that is not carried out is looked at all the same: it costs nothing to
+// be careful.
 func (c *classifier) rest() {
 	for {
 		t, ok := c.next()
@@ -226,14 +226,14 @@ func (c *classifier) name(t Token) {
 	}
 }
 
-// setting looks at what a SET sets. A session that must not write is told so by a setting, which no log may lift.
+// setting looks at the name in a SET. A session that must not write is told so by a setting, which no log may lift.
 func (c *classifier) setting(name []byte) {
 	if c.verdict.Class == Session && (hasSuffix(name, "tx_read_only") || hasSuffix(name, "transaction_read_only")) {
 		c.is(SideEffect, MayWrite)
 	}
 }
 
-// keyword looks at the words that change what a query is.
+// keyword looks at the words that change the class of a query.
 func (c *classifier) keyword(t Token, word []byte) {
 	switch string(word) {
 	case "insert", "update", "delete", "merge", "replace", "truncate":
@@ -293,7 +293,7 @@ func (c *classifier) into() {
 	}
 }
 
-// verb tells what a statement is by its first word, and goes on to another verb where one follows.
+// verb finds the class of a statement by its first word, and goes on to another verb where one follows.
 func (c *classifier) verb(t Token) {
 	var buf [maxWord]byte
 	word := c.lowered(t, &buf)
@@ -398,7 +398,7 @@ func (c *classifier) verb(t Token) {
 	}
 }
 
-// explain looks at what is explained: with ANALYZE it is carried out.
+// explain looks at the explained statement: with ANALYZE it is carried out.
 func (c *classifier) explain() {
 	c.is(Read, "")
 	c.volatile("a plan")
@@ -484,7 +484,7 @@ func (c *classifier) copy() {
 	}
 }
 
-// set looks at what is set: what only the session sees, or more.
+// set looks at the scope of a SET: the session alone, or more.
 func (c *classifier) set() {
 	c.is(Session, "")
 	l := c.Lexer

@@ -43,7 +43,7 @@ func (f *fingerprinter) run() {
 			break
 		}
 		if t.Kind == Comment {
-			// It separates what it stands between, and is gone where something else does.
+			// It separates its neighbours, and is gone where something else does.
 			if f.end == t.Start {
 				f.end = t.End
 				if t.Start > 0 && wordBytes[f.text[t.Start-1]] && wordBytes[at(f.text, t.End)] {
@@ -183,7 +183,7 @@ func (f *fingerprinter) word(t Token) bool {
 	return true
 }
 
-// call writes CALL and what is called.
+// call writes CALL and the name of the routine.
 func (f *fingerprinter) call(t Token) bool {
 	f.put(t, []byte("call")...)
 	for {
@@ -197,8 +197,8 @@ func (f *fingerprinter) call(t Token) bool {
 	}
 }
 
-// list writes IN or VALUES together with its list, if it has one of literals only. What an INSERT inserts is one
-// whatever it is made of.
+// list writes IN or VALUES together with its list, if it has one of literals only. The rows of an INSERT are one list,
+// whatever they are made of.
 func (f *fingerprinter) list(t Token, word []byte) bool {
 	next, ok := f.ahead()
 	if !ok || next.Kind != Op || f.text[next.Start] != '(' {
@@ -319,7 +319,7 @@ func appendLower(dst, text []byte) []byte {
 	return dst
 }
 
-// LeadingComment returns what the first comment says, if it stands before the second word, without its marks and the
+// LeadingComment returns the text of the first comment, if it stands before the second word, without its marks and the
 // white space around; else nil. Programs write there which of their functions asks: /* Class::method */.
 func LeadingComment(stmt []byte, o Options) []byte {
 	l := Tokens(stmt, o)

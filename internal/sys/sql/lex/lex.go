@@ -1,7 +1,7 @@
-// Package lex takes SQL apart, as MySQL, MariaDB and PostgreSQL do: where literals, quoted names and comments end, what
-// a statement does, and which statements are the same but for their literals.
+// Package lex takes SQL apart, as MySQL, MariaDB and PostgreSQL do: where literals, quoted names and comments end, the
+// class of a statement, and which statements are the same but for their literals.
 //
-// It is a lexer and no parser. It knows no grammar and no schema, never fails, and says what it does not know. Nothing
+// It is a lexer and no parser. It knows no grammar and no schema, never fails, and reports unknown words. Nothing
 // allocates for each token. Sources: "Lexical Structure" of the MySQL 8.4 and MariaDB 11 manuals, sql_lex.cc of both,
 // PostgreSQL 17's scan.l.
 package lex
@@ -22,7 +22,7 @@ func (d Dialect) String() string {
 	return "mysql"
 }
 
-// Options are what settings of a session change in its SQL.
+// Options are the settings of a session that change its SQL.
 type Options struct {
 	Dialect            Dialect
 	NoBackslashEscapes bool // MySQL: sql_mode has NO_BACKSLASH_ESCAPES
@@ -61,10 +61,11 @@ func isDigit(c byte) bool { return c-'0' <= 9 }
 
 func isHex(c byte) bool { return isDigit(c) || (c|0x20) >= 'a' && (c|0x20) <= 'f' }
 
-// isSpace is what separates tokens: white space, and in MySQL's lexer the other control characters do no harm.
+// isSpace tells whether a byte separates tokens: white space, and in MySQL's lexer the other control characters do no
+// harm.
 func isSpace(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' || c == 0 }
 
-// isBlank is what must follow the -- of a comment in MySQL: white space or a control character.
+// isBlank tells whether a byte can follow the -- of a comment in MySQL: white space or a control character.
 func isBlank(c byte) bool { return c <= ' ' || c == 0x7f }
 
 // tagStart tells whether the tag of a dollar quote can begin with c.

@@ -2,7 +2,7 @@ package lex
 
 import "bytes"
 
-// Kind is what a token is.
+// Kind is the kind of a token.
 type Kind uint8
 
 // The kinds of tokens.
@@ -214,7 +214,7 @@ func numeric(b []byte) bool {
 	return i == len(b)
 }
 
-// quoted returns the end of what is quoted, from the byte after the quote on.
+// quoted returns the end of a quoted text, from the byte after the quote on.
 func (l *Lexer) quoted(i int, quote byte, escapes bool) int {
 	b, next := l.text, -1 // next: where the first quote stands from i on
 	for i < len(b) {

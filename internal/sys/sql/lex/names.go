@@ -2,7 +2,7 @@ package lex
 
 import "sync"
 
-// feature is what a function, a table or a special name means for a statement that has it.
+// feature is the effect of a function, a table or a special name on a statement that has it.
 type feature struct {
 	call     bool   // only with ( after it
 	effect   string // why it is no mere reading
@@ -141,7 +141,7 @@ var prefixes = []group{
 	{PostgreSQL, feature{false, "", volatileServer}, []string{"pg_stat_", "pg_statio_", "pg_last_"}},
 }
 
-// lookup tells what is known of a name in lower case.
+// lookup returns the feature of a name in lower case.
 func lookup(word []byte, d Dialect) (feature, bool) {
 	if f, ok := names()[d][string(word)]; ok {
 		return f, true

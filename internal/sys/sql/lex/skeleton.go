@@ -63,7 +63,7 @@ func (l *Lexer) slowSkeleton(dst []byte, limit int) (skeleton []byte, ok bool) {
 }
 
 // fastSkeleton is Skeleton for most statements, and several times as fast: it stops only where a literal, a quoted name
-// or a comment may begin. sure is false for what it leaves to the lexer: whatever depends on the token before.
+// or a comment may begin. sure is false for a text that it leaves to the lexer: one that depends on the token before.
 func (l *Lexer) fastSkeleton(dst []byte, limit int) (skeleton []byte, ok, sure bool) {
 	b, mysql, from := l.text, l.o.Dialect == MySQL, 0
 	for i := skim(b, 0); i < len(b); i = skim(b, i) {
@@ -149,8 +149,8 @@ const (
 	highs = 0x80 * ones
 )
 
-// skim returns where the first digit or one of the bytes " # $ ' - / ` 1 stands from i on, or the length. It is what
-// Skeleton spends most of its time with.
+// skim returns where the first digit or one of the bytes " # $ ' - / ` 1 stands from i on, or the length. Skeleton
+// spends most of its time in it.
 func skim(b []byte, i int) int {
 	for ; i+8 <= len(b); i += 8 {
 		x := binary.LittleEndian.Uint64(b[i:])

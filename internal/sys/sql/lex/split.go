@@ -3,8 +3,8 @@ package lex
 // Span is a part of a text: the bytes from Start to End.
 type Span struct{ Start, End int }
 
-// Split appends the statements of a text, which semicolons separate, without these and without what has no token but
-// comments. The body of a routine, trigger or event is a part of the statement that makes it.
+// Split appends the statements of a text, which semicolons separate, without these and without parts that have no token
+// but comments. The body of a routine, trigger or event is a part of the statement that makes it.
 func Split(dst []Span, text []byte, o Options) []Span {
 	l := Tokens(text, o)
 	for {
@@ -16,8 +16,8 @@ func Split(dst []Span, text []byte, o Options) []Span {
 	}
 }
 
-// Next returns the first statement of a text, where its semicolon ends, and whether there is one: what is not whole may
-// go on. A text without a statement gives an empty span.
+// Next returns the first statement of a text, where its semicolon ends, and whether there is one: one that is not whole
+// may go on. A text without a statement gives an empty span.
 func Next(text []byte, o Options) (s Span, end int, whole bool) {
 	l := Tokens(text, o)
 	s, found, ended := l.statement()
@@ -70,7 +70,7 @@ func (f *bodyFinder) inside() bool { return f.depth > 0 }
 
 func (f *bodyFinder) word(t Token) {
 	f.words++
-	// DEFINER = a@b and the like stand between CREATE and what is created; a body comes where there is a routine.
+	// DEFINER = a@b and the like stand between CREATE and the kind of object; a body comes where there is a routine.
 	if f.words > 12 && !f.routine {
 		return
 	}
@@ -104,7 +104,7 @@ func (f *bodyFinder) word(t Token) {
 		f.end = true
 		f.depth = max(0, f.depth-1)
 	case "if", "loop", "while", "repeat":
-		if end { // END IF ends what was not counted
+		if end { // END IF ends a block that was not counted
 			f.depth++
 		}
 	}

@@ -3,8 +3,8 @@ package lex
 import "bytes"
 
 // State follows a text and knows whether the place it has come to lies inside of a literal, a quoted name or a comment.
-// It is fed in pieces, cut anywhere. It is what the readers of logs ask whether a line that looks like the head of a
-// record is data. The zero value has MySQL's rules; Reset sets others.
+// It is fed in pieces, cut anywhere. By it the readers of logs tell whether a line that looks like the head of a record
+// is data. The zero value has MySQL's rules; Reset sets others.
 type State struct {
 	o        Options
 	mode     mode

@@ -54,7 +54,7 @@ type Conn struct {
 	dead   error // why it cannot be used any more
 
 	in   []byte
-	r, w int    // of in: what was received and not taken
+	r, w int    // of in: the bytes received and not taken
 	left int    // of the message that has begun, not taken
 	big  []byte // a message that is wanted as a whole and longer than in
 
@@ -250,8 +250,7 @@ func (c *Conn) readOnly() error {
 	return nil
 }
 
-// Setting is what the server told of one of its settings that it tells of unasked, such as "server_version"; "" when it
-// did not.
+// Setting is the value of a setting that the server tells of unasked, such as "server_version"; "" when it did not.
 func (c *Conn) Setting(name string) string { return c.settings[name] }
 
 // Status is the state of the transaction: 'I' when there is none, 'T' in one, 'E' in one that failed.

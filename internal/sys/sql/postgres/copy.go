@@ -68,7 +68,7 @@ func (c *Conn) copyRows(next func() ([]byte, error)) error {
 		_, broken = c.s.Write(end)
 	}
 	if broken != nil {
-		c.s.Interrupt() // what was received already is still heard
+		c.s.Interrupt() // messages that were received already are still heard
 	}
 	err := <-heard
 	if broken != nil {

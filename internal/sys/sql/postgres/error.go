@@ -38,7 +38,7 @@ func wrong(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", errProtocol, fmt.Sprintf(format, args...))
 }
 
-// parseError reads the fields of an error or a notice. A body that was cut short gives what is there.
+// parseError reads the fields of an error or a notice. A body that was cut short gives the fields that are there.
 func parseError(body []byte) *Error {
 	e := &Error{}
 	for len(body) > 1 && body[0] != 0 {

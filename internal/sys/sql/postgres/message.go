@@ -36,7 +36,7 @@ func (c *Conn) fill(n int) error {
 	return nil
 }
 
-// head begins the next message and returns its type; left is what follows.
+// head begins the next message and returns its type; left is the length of its body.
 func (c *Conn) head() (kind byte, err error) {
 	if err := c.fill(5); err != nil {
 		return 0, err

@@ -129,7 +129,7 @@ func (c *Conn) beside(r *Result) error {
 	go func() {
 		_, err := c.s.Write(out)
 		if err != nil {
-			c.s.Interrupt() // what was received already can still be read
+			c.s.Interrupt() // bytes that were received already can still be read
 		}
 		sent <- err
 	}()

@@ -6,7 +6,7 @@ import (
 	"tare/internal/sys/sql"
 )
 
-// Result is what became of a command. The caller keeps one for many commands; each begins it anew.
+// Result is the result of a command. The caller keeps one for many commands; each begins it anew.
 type Result struct {
 	// Digest has the rows added up in Sum.
 	Digest bool
