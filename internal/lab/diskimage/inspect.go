@@ -15,8 +15,8 @@ type Options struct {
 	Full bool
 }
 
-// Inspect inspects an image and its parents. The error says what is wrong with a header that cannot be read; other
-// damage is in the report. It reads about 64 MiB of data at most, unless Options.Full is set.
+// Inspect inspects an image and its parents. An error describes a header that cannot be read; other damage is in the
+// report. It reads about 64 MiB of data at most, unless Options.Full is set.
 func Inspect(ctx context.Context, path string, o Options) (_ *Report, err error) {
 	c, err := image.Open(path)
 	if err != nil {
@@ -280,8 +280,8 @@ func (m *measure) data() int64 {
 // stored is the space of the image's contents.
 func (m *measure) stored() int64 { return m.data() + m.r.Space.Compressed }
 
-// reclaim returns how much could be freed: what no file system uses, or else what is certainly zero. Holes in the file
-// take no space and cannot be freed.
+// reclaim returns the bytes that could be freed: those that no file system uses, or else those that are certainly zero.
+// Holes in the file take no space and cannot be freed.
 func (m *measure) reclaim() int64 {
 	s := &m.r.Space
 	several := func(p volume.Partition) bool { return p.FS != nil && p.FS.Devices > 1 }

@@ -30,7 +30,7 @@ func Main(m *testing.M, infos []env.Info) {
 	agenttest.Main(m) // the exit code is kept in m
 }
 
-// victimOrder is what a victim has to do.
+// victimOrder has the task of a victim.
 type victimOrder struct {
 	Spec     env.Spec
 	RunID    string

@@ -105,8 +105,8 @@ func Resident(f *os.File) (int64, error) {
 	return in, nil
 }
 
-// DropAll writes back what is dirty and drops all of the host's page cache but what programs have mapped, with names
-// and attributes. It needs root.
+// DropAll writes back dirty pages and drops all of the host's page cache but pages that programs have mapped, with
+// names and attributes. It needs root.
 func DropAll() error {
 	unix.Sync()
 	if err := os.WriteFile("/proc/sys/vm/drop_caches", []byte("3\n"), 0); err != nil {

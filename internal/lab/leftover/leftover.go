@@ -44,7 +44,7 @@ const (
 
 var runIDRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`) })
 
-// CheckRunID says what is wrong with a run id, which becomes part of file names in every environment.
+// CheckRunID returns an error for a wrong run id, which becomes part of file names in every environment.
 func CheckRunID(id string) error {
 	if !runIDRE().MatchString(id) {
 		return fmt.Errorf("%q is not a run id: 1 to 64 letters, digits, dots, dashes or underscores", id)

@@ -46,7 +46,7 @@ func New(t testing.TB) *Daemon {
 	return daemons.New(t)
 }
 
-// programs are what a separate daemon with networks needs.
+// programs are the programs of a separate daemon with networks.
 var programs = []string{"libvirtd", "virsh", "dnsmasq", "qemu-system-x86_64", "nsenter", "ip"}
 
 func start(t testing.TB) *Daemon {

@@ -76,7 +76,7 @@ func Probe(context.Context) env.Status {
 	return env.Status{OK: true, Detail: "xorriso, ISOLINUX, mtools, qemu-img"}
 }
 
-// bootFiles are what boots. The kernel for BIOS may have another form.
+// bootFiles are the files that boot. The kernel for BIOS may have another form.
 type bootFiles struct{ kernel, bios, initrd, args string }
 
 // build makes the image.

@@ -24,7 +24,7 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// Options say what is on a medium.
+// Options are the settings of a medium.
 type Options struct {
 	// Format is one of Formats; empty means that of the path's ending.
 	Format string
@@ -54,7 +54,7 @@ type Options struct {
 	Args        []string // more kernel arguments; they come last
 }
 
-// Contents is what a medium has.
+// Contents describes a medium that was written.
 type Contents struct {
 	Kernel microvm.Kernel
 	Args   string            // the kernel's command line

@@ -43,7 +43,7 @@ func Unpacked(cache, image string) (string, error) {
 	})
 }
 
-// keptOf returns what is made of a kernel image. It is made once and kept in the cache, with that ending.
+// keptOf returns a file that is made of a kernel image. It is made once and kept in the cache, with that ending.
 func keptOf(cache, image, ending string, of func([]byte) ([]byte, error)) (string, error) {
 	cache, err := orDefault(cache)
 	if err != nil {
@@ -100,7 +100,7 @@ func writeWhole(path string, b []byte) (err error) {
 }
 
 // Prune keeps so many of the entries of a cache that are whole, those used last, and removes the others. Of the partial
-// ones of killed processes it removes what is older than an hour.
+// ones of killed processes it removes those older than an hour.
 func Prune(dir string, keep int, whole func(name string) bool) {
 	entries, _ := os.ReadDir(dir)
 	var found []os.FileInfo

@@ -157,7 +157,7 @@ func (d *depmodder) write(files []string) indexes {
 		dep.WriteString(f + ":")
 		// Reversed, because readers of modules.dep load from the end.
 		for _, n := range slices.Backward(needs) {
-			// A module that the package lacks stays in the list, so that resolving it reports what is missing.
+			// A module that the package lacks stays in the list, so that resolving it reports that.
 			dep.WriteString(" " + cmp.Or(d.files[n], n+".ko"))
 		}
 		dep.WriteString("\n")

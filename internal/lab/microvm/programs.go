@@ -255,7 +255,7 @@ func plainDirs(paths []string) []libraryDir {
 	return dirs
 }
 
-// dynamicLinks is what an ELF file says about its dynamic linker and libraries.
+// dynamicLinks has the dynamic linker and the libraries of an ELF file.
 type dynamicLinks struct {
 	class   elf.Class
 	machine elf.Machine

@@ -79,13 +79,14 @@ func (k Kernel) dependencies(file string, own map[string]string, index *Index) (
 		case index.files[n] != "":
 			line += " " + index.files[n]
 		default:
-			line += " " + n + ".ko" // resolving it reports what is missing
+			line += " " + n + ".ko" // resolving it reports the missing module
 		}
 	}
 	return line + "\n", nil
 }
 
-// link makes a folder of links to what is in a kernel's folder, without its list, and to the folder of more modules.
+// link makes a folder of links to the entries of a kernel's folder, without its list, and to the folder of more
+// modules.
 func link(kernel, modules, place string) error {
 	entries, err := os.ReadDir(kernel)
 	if err != nil {

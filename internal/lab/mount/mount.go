@@ -39,7 +39,7 @@ type Served struct {
 	Programs []string
 	// Devices are arguments for QEMU, in pairs such as "-device", "vhost-user-fs-pci,...".
 	Devices []string
-	// Share is what Devices say, for a manager of QEMU; nil if they say nothing.
+	// Share is the folder of Devices, for a manager of QEMU; nil if they have none.
 	Share *Folder
 	// SharedMemory says that the guest's memory must be a shared memfd.
 	SharedMemory bool

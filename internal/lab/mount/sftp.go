@@ -13,7 +13,7 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// sftpGreeting is what an SFTP server reports when a client connects.
+// sftpGreeting is an SFTP server's greeting of a client.
 type sftpGreeting struct {
 	version  string // of OpenSSH: "9.2p1"
 	protocol int

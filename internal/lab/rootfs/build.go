@@ -167,7 +167,7 @@ func unpacked(text string) (told []string) {
 	return told
 }
 
-// progress is what dpkg says of a package that it begins with.
+// progress matches dpkg's message about a package that it begins with.
 var progress = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(Setting up|Unpacking|Preparing to unpack|Selecting|Processing triggers|\(Reading) `)
 })

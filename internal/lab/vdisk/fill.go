@@ -34,7 +34,7 @@ const (
 	minFill   = 4 << 10
 )
 
-// CheckFill says what is wrong with the size of that file.
+// CheckFill returns an error for a wrong size of that file.
 func CheckFill(v string) error {
 	if n, err := unit.ParseSize(v); err != nil || n < minFill || n%minFill != 0 {
 		return fmt.Errorf("%q is not a multiple of %s, such as 64MiB", v, unit.FormatSize(minFill))
@@ -46,7 +46,7 @@ func CheckFill(v string) error {
 // journal.
 func MaxFill(size int64) int64 { return size / 4 * 3 }
 
-// checkFill says what is wrong with the fill settings.
+// checkFill returns an error for wrong fill settings.
 func (s *Shape) checkFill(fill, data string) error {
 	switch {
 	case fill == "" && data != "":

@@ -71,7 +71,7 @@ const (
 	maxCluster = 2 << 20
 )
 
-// CheckCluster says what is wrong with a size of qcow2's clusters.
+// CheckCluster returns an error for a wrong size of qcow2's clusters.
 func CheckCluster(v string) error {
 	n, err := unit.ParseSize(v)
 	if err != nil || n < minCluster || n > maxCluster || n&(n-1) != 0 {

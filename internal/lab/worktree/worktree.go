@@ -194,7 +194,7 @@ func Forget(dir string, dry bool) ([]string, error) {
 // worktrees is the folder of .git in which git keeps a record of each worktree beside the first.
 const worktrees = "worktrees"
 
-// worktreeRecord is what git keeps of a worktree.
+// worktreeRecord is git's record of a worktree.
 type worktreeRecord struct {
 	record string // a folder of .git
 	path   string // the worktree, which may be gone

@@ -7,7 +7,7 @@ import (
 	"math/bits"
 )
 
-// FileSystem is what a file system's superblock says. Sizes are bytes.
+// FileSystem has the data of a file system's superblock. Sizes are bytes.
 type FileSystem struct {
 	Kind  string `json:"kind"` // "ext4", "xfs", "btrfs", "ntfs"...; also "swap", "lvm2", "luks", "mdraid", "bitlocker"
 	Label string `json:"label"`

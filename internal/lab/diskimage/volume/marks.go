@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// mark is what some contents begin with, or have at a place of their own. Its values are those of the formats' own
-// documentation; the kinds are named as people call them.
+// mark is the magic number of some content, at its beginning or at a place of its own. Its values are those of the
+// formats' own documentation; the kinds are named as people call them.
 type mark struct {
 	kind  string
 	at    int64
@@ -182,7 +182,7 @@ func mdraid(d disk) (*FileSystem, error) {
 	return nil, nil
 }
 
-// atTheEnd finds what has its superblock in the last sectors of a device.
+// atTheEnd finds a file system or a pool that has its superblock in the last sectors of a device.
 func atTheEnd(d disk) (*FileSystem, error) {
 	for _, m := range []mark{
 		{kind: "drbd", at: -4096 + 60, magic: "\x83\x74\x02\x6b", note: "one side of a mirror over the network"},
@@ -207,8 +207,8 @@ func atTheEnd(d disk) (*FileSystem, error) {
 	return nil, nil
 }
 
-// swapMarks are what a page of a swap device ends with, and what that says of it. Linux has others while a machine is
-// suspended.
+// swapMarks are the marks at the end of a page of a swap device, with their meaning. Linux has others while a machine
+// is suspended.
 var swapMarks = map[string]string{"SWAPSPACE2": "", "SWAP-SPACE": "", "S1SUSPEND": suspended, "S2SUSPEND": suspended,
 	"ULSUSPEND": suspended, "LINHIB0001": suspended}
 

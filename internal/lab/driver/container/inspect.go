@@ -283,7 +283,7 @@ func (c *containerInfo) facts(a engineInfo, img image, dir string) record.Facts 
 	}
 }
 
-// volume tells what is mounted at dir: "none" for the container's own root.
+// volume returns the type of the mount at dir: "none" for the container's own root.
 func (c *containerInfo) volume(dir string) string {
 	if _, ok := c.HostConfig.Tmpfs[dir]; ok {
 		return "tmpfs"

@@ -60,7 +60,7 @@ func openRunning(ctx context.Context, e engine, a engineInfo, o env.Options) (_ 
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		c.Close() // removes what was copied before ctx ended
+		c.Close() // removes the agent, where it was copied before ctx ended
 		return fail("put agent into container", err)
 	}
 	c.facts = seen.facts(a, img, work)

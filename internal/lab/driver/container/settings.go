@@ -60,7 +60,7 @@ func settings(engine string) []env.Setting {
 	}, limitSettings()...)
 }
 
-// checkSpec says what is wrong with a spec. The registry has already checked the settings of a plan one by one, but
+// checkSpec returns an error for a wrong spec. The registry has already checked the settings of a plan one by one, but
 // they become arguments of a privileged program, so they are checked again.
 func checkSpec(s env.Spec) error {
 	for _, d := range settings(s.Driver) {

@@ -59,8 +59,8 @@ func readOwner(text string) (o owner, ok bool) {
 	return owner{maker, w.Machine, w.Run}, true
 }
 
-// clean destroys the domains of killed runs. libvirtd destroys them by itself when virsh ends; what is found here
-// outlived that, as after a restart of libvirtd.
+// clean destroys the domains of killed runs. libvirtd destroys them by itself when virsh ends; those that are found
+// here outlived that, as after a restart of libvirtd.
 func clean(ctx context.Context, dry bool) (lines []string, err error) {
 	if _, err := proc.LookPath("virsh"); err != nil {
 		return nil, nil

@@ -14,15 +14,15 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// Bounds of what is read of a domain: its XML in bytes, and how many of each kind of device are told of.
+// Bounds of a domain: its XML in bytes, and the number of told devices of each kind.
 const (
 	maxXML     = 1 << 20
 	maxDevices = 32
 	maxValue   = 200
 )
 
-// domainInfo is what a domain's XML says that matters to a measurement. Secrets, paths and addresses are not read, but
-// for where serial ports end, which is no fact.
+// domainInfo has the parts of a domain's XML that matter to a measurement. Secrets, paths and addresses are not read,
+// but for where serial ports end, which is no fact.
 type domainInfo struct {
 	Type   string `xml:"type,attr"`
 	Name   string `xml:"name"`
@@ -274,7 +274,7 @@ func parseAddresses(out string) []netip.Addr {
 	return append(four, six...)
 }
 
-// nameRE is what tare passes to virsh as a domain's name: nothing that its shell or options could misread.
+// nameRE matches the names of domains that tare passes to virsh: nothing that its shell or options could misread.
 var nameRE = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[\pL\pN_.][\pL\pN_.:+ @-]{0,199}$`)
 })

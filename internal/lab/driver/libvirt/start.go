@@ -219,7 +219,7 @@ func (d *domain) How() error { return errors.New("the domain has ended") }
 
 func (d *domain) Pid() int { return d.pid }
 
-// Stderr is what virsh and QEMU's log say.
+// Stderr returns the messages of virsh and QEMU's log.
 func (d *domain) Stderr() []byte {
 	var said []byte
 	if d.session != nil {

@@ -76,7 +76,7 @@ func (n *node) write(b *bytes.Buffer, indent string) {
 // sockets are where the machine's serial port and its wire call.
 type sockets struct{ console, wire string }
 
-// shape is what a domain has besides what every micro-VM has.
+// shape has the parts of a domain that not every micro-VM has.
 type shape struct {
 	firmware string // "" or "efi"
 	bus      string // of the disks
@@ -204,7 +204,7 @@ func cpuNode(model string) (*node, error) {
 // formats are those of libvirt, by QEMU's names.
 var formats = map[string]string{"raw": "raw", "qcow2": "qcow2", "vdi": "vdi", "vmdk": "vmdk", "vpc": "vpc"}
 
-// bus is what disks are attached to.
+// bus is a bus of disks.
 type bus struct {
 	prefix  string   // of libvirt's names for the disks
 	most    int      // disks

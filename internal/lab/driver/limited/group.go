@@ -26,7 +26,7 @@ type Group struct {
 	limits cgroup.Limits
 }
 
-// remedy is what to do where a limit cannot be set.
+// remedy is the remedy where a limit cannot be set.
 const remedy = "limits need Linux, root, and control groups that tare may create (/sys/fs/cgroup writable; in a " +
 	"container seldom); leave out the settings weight, quota, cpuset, memory, read_ and write_"
 
@@ -102,7 +102,7 @@ func (g *Group) Join(cmd *proc.Cmd) {
 	cmd.Path = cmd.Args[0]
 }
 
-// Facts are what the environment's facts have of the group: how many processors it can have at once, by its quota or
+// Facts are the group's part of the environment's facts: the number of processors it can have at once, by its quota or
 // its list of them.
 func (g *Group) Facts() map[string]string {
 	if g == nil {

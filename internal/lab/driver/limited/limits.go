@@ -1,6 +1,6 @@
-// Package limited is what drivers share that limit an environment by control groups: the settings, and for drivers
-// whose environments are processes of this machine the group itself, which is made for one environment and removed with
-// it.
+// Package limited has the shared parts of drivers that limit an environment by control groups: the settings, and for
+// drivers whose environments are processes of this machine the group itself, which is made for one environment and
+// removed with it.
 package limited
 
 import (
@@ -53,7 +53,7 @@ func Throttles() []Throttle {
 	}
 }
 
-// Words say what is limited, in what, and what a rate may be: "reads from", "bytes a second", "10MiB".
+// Words name the limited operation, its unit, and an example of a rate: "reads from", "bytes a second", "10MiB".
 func (t Throttle) Words() (what, in, example string) {
 	what, in, example = "reads from", "bytes a second", "10MiB"
 	if t.Write {
@@ -130,7 +130,7 @@ func parseMemory(v string) (int64, error) {
 	return n, err
 }
 
-// Settings declares the limits of an environment whose processes are of this machine. who is what they hold for, as a
+// Settings declares the limits of an environment whose processes are of this machine. who names the limited thing, as a
 // sentence has it: "the container". Where the environment has a memory of its own, a limit of it is not offered.
 func Settings(who string, ownMemory bool) []env.Setting {
 	all := []env.Setting{

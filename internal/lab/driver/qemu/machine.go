@@ -80,7 +80,7 @@ type files struct {
 	extras
 }
 
-// extras are what a machine needs for its mounts.
+// extras are a machine's needs for its mounts.
 type extras struct {
 	devices []string       // arguments in pairs
 	drives  []drive        // those of them that are disks

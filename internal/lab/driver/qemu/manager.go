@@ -17,8 +17,8 @@ import (
 // and
 // the servers of its mounts. An error that is an *env.OpenError brings its own operation, remedy and evidence.
 type Manager interface {
-	// Find checks whether machines of an architecture (GOARCH) can be started. It returns a version, by which what is
-	// known of the accelerators is kept, and facts.
+	// Find checks whether machines of an architecture (GOARCH) can be started. It returns a version, the key of the
+	// known accelerators in the cache, and facts.
 	Find(ctx context.Context, arch string) (version string, facts map[string]string, err error)
 	// Start starts a machine. ctx bounds the start only.
 	Start(ctx context.Context, m *Machine) (*Running, error)
@@ -82,7 +82,7 @@ type Running struct {
 	Facts   map[string]string
 	// Ask asks QEMU's monitor.
 	Ask func(command string, limit time.Duration, result any) error
-	// Quit asks for the machine's end. Release ends what is left besides the process.
+	// Quit asks for the machine's end. Release ends all that is left besides the process.
 	Quit, Release func()
 }
 

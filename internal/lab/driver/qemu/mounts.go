@@ -181,7 +181,7 @@ func (ss *shares) programs(arch string) []microvm.File {
 	return slices.SortedFunc(maps.Values(all), func(a, b microvm.File) int { return cmp.Compare(a.Path, b.Path) })
 }
 
-// extras are what the machine needs for the mounts.
+// extras are the machine's needs for the mounts.
 func (ss *shares) extras() extras {
 	var x extras
 	for _, s := range ss.alive() {

@@ -13,8 +13,8 @@ import (
 	"tare/internal/sys/netns"
 )
 
-// network is what the machine's card is connected to: a card of the host's kernel in a network namespace of the run's
-// own. Nothing outside is changed, and the kernel removes all of it with this process.
+// network is the other end of the machine's card: a card of the host's kernel in a network namespace of the run's own.
+// Nothing outside is changed, and the kernel removes all of it with this process.
 type network struct {
 	card   *link
 	place  netpeer.Place // of the run's peer

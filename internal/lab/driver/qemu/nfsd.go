@@ -13,13 +13,13 @@ import (
 	"tare/internal/measure/guestabi"
 )
 
-// serverSettings is what a serving machine needs that no setting provides.
+// serverSettings has the needs of a serving machine that no setting provides.
 type serverSettings struct {
 	modules []string
 	link    *link
 }
 
-// extras are what this boot's machine needs besides its settings.
+// extras are the needs of this boot's machine besides its settings.
 func (b *boot) extras() extras {
 	x := b.shares.extras()
 	x.peer = b.Peer && reach(b.Spec) == nil

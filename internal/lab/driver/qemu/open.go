@@ -136,7 +136,7 @@ func (b *boot) findProgram(ctx context.Context) (err error) {
 
 func (b *boot) initrd() string { return filepath.Join(b.dir, "initrd") }
 
-// disk is what QEMU opens as the scratch disk.
+// disk is the file or address that QEMU opens as the scratch disk.
 func (b *boot) disk() string {
 	if b.image != nil {
 		return b.image.Path

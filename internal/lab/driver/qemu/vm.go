@@ -46,7 +46,7 @@ type vm struct {
 	image  *vdisk.Image // the scratch disk; nil if there is none or the caller serves it
 	shares *shares
 	reach  error // why the host's loopback cannot be reached; nil if it can
-	// network is what the card is connected to; nil if that is QEMU's user-mode network.
+	// network is the network of the card; nil if that is QEMU's user-mode network.
 	network *network
 	// forwarded are the ports of this machine's loopback that lead to those of the guest, by the latter.
 	forwarded map[uint16]uint16
@@ -61,7 +61,7 @@ type vm struct {
 	drained chan struct{} // closed when the console has ended
 	wire    *port
 	ask     func(command string, limit time.Duration, result any) error // QEMU's monitor
-	// quit asks QEMU to end, if it can be asked, and release ends what is left of it and its connections.
+	// quit asks QEMU to end, if it can be asked, and release ends the rest of it and its connections.
 	quit, release func()
 
 	mu     sync.Mutex

@@ -41,7 +41,7 @@ type Target struct {
 	// Explain interprets the program's own messages: it may replace the error and return a remedy. said is the
 	// program's output. It may be nil.
 	Explain func(err error, said string) (remedy string, better error)
-	// Facts are what the driver knows; Open adds Command, OS and Arch.
+	// Facts are the driver's facts; Open adds Command, OS and Arch.
 	Facts record.Facts
 	// PeerAt is where the run's peer is to listen for the far side; without an address it cannot be reached.
 	PeerAt netpeer.Place

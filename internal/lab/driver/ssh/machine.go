@@ -16,7 +16,7 @@ const Address = "ssh"
 var passed = []string{"user", "port", "identity", "config", "known_hosts", "host_key", "options", "dir"}
 
 // MachineSettings are the settings by which another driver's machine is entered. of says which one, as the beginning of
-// a sentence; byDefault is what is done without an address.
+// a sentence; byDefault describes the behaviour without an address.
 func MachineSettings(of, byDefault string) []env.Setting {
 	all := []env.Setting{{Name: Address, Default: byDefault,
 		Doc: of + ": how ssh reaches it, [USER@]HOST[:PORT] or a name of your configuration."}}
@@ -30,7 +30,7 @@ func MachineSettings(of, byDefault string) []env.Setting {
 }
 
 // Enter enters a machine that runs at an address, with those of the options' settings that are MachineSettings. facts
-// are what the other driver knows of it.
+// are the other driver's.
 func Enter(ctx context.Context, o env.Options, address string, facts record.Facts) (env.Env, error) {
 	settings := maps.Clone(o.Settings)
 	if settings == nil {

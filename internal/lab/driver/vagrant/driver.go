@@ -204,7 +204,7 @@ type machine struct {
 	project *project
 	tool    *tool
 	scratch *scratch // nil for a project that was there before
-	note    *note    // what has to be undone; nil if nothing has
+	note    *note    // the changes to undo; nil if there are none
 	name    string
 	maker   string // the provider
 	mounts  []env.Mounted
@@ -327,7 +327,7 @@ func (m *machine) enter(ctx context.Context, config string) error {
 	return nil
 }
 
-// Facts is what Vagrant and ssh say of the machine.
+// Facts has Vagrant's and ssh's facts of the machine.
 func (m *machine) Facts() record.Facts { return m.facts }
 
 // Mounts are the project's synced folders that the run asked for.

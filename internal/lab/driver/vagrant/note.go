@@ -15,7 +15,7 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// note says what has to be undone in a project. It is on the disk before Vagrant is told to make anything, in a folder
+// note lists the changes to undo in a project. It is on the disk before Vagrant is told to make anything, in a folder
 // of its own, which is also the project of a scratch machine.
 type note struct {
 	Owner   string   `json:"owner"`
@@ -77,8 +77,7 @@ func newNote(runID, project string) (*note, error) {
 	return n, nil
 }
 
-// promise writes down how to undo what is about to be done. It replaces the file, so that a killed run leaves a whole
-// one.
+// promise writes down how to undo the next step. It replaces the file, so that a killed run leaves a whole one.
 func (n *note) promise(undo ...string) error {
 	n.Undo = undo
 	text, err := json.Marshal(n)

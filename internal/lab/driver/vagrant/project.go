@@ -183,7 +183,7 @@ func secret(key string) bool {
 		key == "type" || key == "disabled" || strings.HasSuffix(key, "_exact") || strings.HasSuffix(key, "_uuid")
 }
 
-// optionText is an option's value in one line; "" for what has none.
+// optionText is an option's value in one line; "" for an option without one.
 func optionText(v any) string {
 	switch v := v.(type) {
 	case nil, map[string]any:

@@ -118,7 +118,7 @@ func (s *scratch) leaveOut(name string, c *callError) bool {
 	return found
 }
 
-// undo leaves the machine as it was found and removes what was made. It may be called again.
+// undo leaves the machine as it was found and removes the run's folders and files. It may be called again.
 func (m *machine) undo() error {
 	if m.note == nil {
 		return nil

@@ -22,7 +22,7 @@ type tool struct {
 	set []string
 }
 
-// endTime is what a call of Vagrant has to end after a signal: it then undoes what it began.
+// endTime is the time for a call of Vagrant to end after a signal: it then undoes its changes.
 const endTime = 30 * time.Second
 
 // run runs Vagrant and returns its standard output. The error is a *complaint if Vagrant said why it failed.
@@ -35,7 +35,7 @@ func (t *tool) run(ctx context.Context, args ...string) ([]byte, error) {
 		return name == "VAGRANT_CWD" || t.own && slices.Contains([]string{"VAGRANT_DOTFILE_PATH",
 			"VAGRANT_VAGRANTFILE", "VAGRANT_DEFAULT_PROVIDER"}, name)
 	})
-	// It must not ask the network for news, nor colour what is read here.
+	// It must not ask the network for news, nor colour its output.
 	cmd.Env = append(cmd.Env, "VAGRANT_CHECKPOINT_DISABLE=1", "VAGRANT_NO_COLOR=1")
 	cmd.Env = append(cmd.Env, t.set...)
 	out, err := proc.RunCmd(cmd, nil)
@@ -126,7 +126,7 @@ func (c *callError) notUp() bool {
 		c.name())
 }
 
-// remedies are what to do about Vagrant's errors, by their names.
+// remedies are the remedies for Vagrant's errors, by their names.
 var remedies = map[string]string{
 	"VagrantfileSyntaxError": "correct the Vagrantfile; `vagrant validate` checks it",
 	"VagrantfileNameError":   "correct the Vagrantfile; `vagrant validate` checks it",
@@ -157,7 +157,7 @@ var remedies = map[string]string{
 	"ExecuteError":  "see whether `docker version` works",
 }
 
-// plugins are what brings providers and types of folders that Vagrant does not have of its own.
+// plugins are the plugins of providers and types of folders that Vagrant does not have of its own.
 var plugins = map[string]string{
 	"libvirt": "vagrant-libvirt", "9p": "vagrant-libvirt", "virtiofs": "vagrant-libvirt", "sshfs": "vagrant-sshfs",
 	"parallels": "vagrant-parallels", "qemu": "vagrant-qemu",
@@ -177,7 +177,7 @@ func (c *callError) unknownFolder() string {
 	return ""
 }
 
-// remedy is what to do about a complaint; "" if that is not known.
+// remedy is the remedy for an error; "" if none is known.
 func (c *callError) remedy() string {
 	provider, _, _ := strings.Cut(strings.TrimPrefix(c.said, "The provider '"), "'")
 	switch name := c.name(); {
@@ -327,7 +327,7 @@ var unescape = sync.OnceValue(func() *strings.Replacer {
 	return strings.NewReplacer("%!(VAGRANT_COMMA)", ",", `\n`, "\n", `\r`, "")
 })
 
-// plain is what of an output is not machine-readable.
+// plain returns the lines of an output that are not machine-readable.
 func plain(out []byte) string {
 	var b strings.Builder
 	for raw := range bytes.Lines(out) {

@@ -56,7 +56,7 @@ type disk struct {
 	label string // of its file system
 	size  int64
 	lun   int
-	path  string // what is attached
+	path  string // the attached file
 	data  string // the file that holds the guest's blocks
 	given string // such a file that the caller serves; "" if the disk is made here
 }

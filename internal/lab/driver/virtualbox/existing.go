@@ -122,7 +122,7 @@ func attach(ctx context.Context, s *session, o env.Options) (env.Env, error) {
 	return e, nil
 }
 
-// existingFacts is what VirtualBox and its log say of a machine.
+// existingFacts has VirtualBox's facts of a machine, and those of its log.
 func existingFacts(s *session, info map[string]string) record.Facts {
 	f := record.Facts{Hypervisor: name, Settings: map[string]string{}, Extra: shown(info)}
 	f.Threads, _ = strconv.Atoi(info["cpus"])
@@ -150,7 +150,7 @@ func (e *existingMachine) dial(ctx context.Context) (*line.Conn, error) {
 // Agent connects to the agent, which serves one connection after another.
 func (e *existingMachine) Agent(ctx context.Context) (env.Stream, error) { return e.wire.Agent(ctx) }
 
-// Facts is what VirtualBox says of the machine.
+// Facts has VirtualBox's facts of the machine.
 func (e *existingMachine) Facts() record.Facts {
 	f := e.facts
 	f.Settings, f.Extra = maps.Clone(f.Settings), maps.Clone(f.Extra)

@@ -57,7 +57,7 @@ func explain(args []string, err error) error {
 	return err
 }
 
-// refusedError is what VBoxManage said when it refused.
+// refusedError is a refusal of VBoxManage.
 type refusedError struct {
 	verb, message string
 	err           *proc.ExitError

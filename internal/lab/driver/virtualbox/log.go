@@ -12,12 +12,12 @@ import (
 // maxLog bounds how much of a VBox.log is read, in bytes.
 const maxLog = 4 << 20
 
-// logFacts is what a VBox.log says of a machine that started.
+// logFacts has the facts of a started machine in its VBox.log.
 type logFacts struct {
 	// Engine executes the guest's code: VT-x, AMD-V, NEM, IEM. Interpreted says that no processor does so directly.
 	Engine      string
 	Interpreted bool
-	// Flushes are the lines on what is done with a guest's flushes, without their times.
+	// Flushes are the lines on the treatment of a guest's flushes, without their times.
 	Flushes []string
 	Running bool // the machine has run
 	// Failed is the last line with a status of VirtualBox that names a failure.

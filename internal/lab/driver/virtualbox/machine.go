@@ -106,7 +106,7 @@ func (c *config) hardware(major int) []string {
 	return a
 }
 
-// info is what VBoxManage shows of the machine, by name.
+// info returns VBoxManage's values of the machine, by name.
 func (s *session) info(ctx context.Context, name string) (map[string]string, error) {
 	out, err := s.run(ctx, "showvminfo", name, "--machinereadable")
 	if err != nil {

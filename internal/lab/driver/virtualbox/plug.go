@@ -13,7 +13,7 @@ import (
 )
 
 // servedLabel is that of a disk that the caller serves. It is not mounted as the machine boots, so that a saved state
-// knows nothing of what is on it.
+// knows nothing of its content.
 const servedLabel = "tare-served"
 
 // plug is for tests that cut the power: controller and format decide what a flush is worth, and two settings of
@@ -111,7 +111,7 @@ const (
 // vdiID is a UUID of the random kind.
 const vdiID = "tare-di\x40\x80served1"
 
-// vdiHeader is what stands before the guest's blocks in a VDI that has all of them, in their order: the file does not
+// vdiHeader is the header before the guest's blocks in a VDI that has all of them, in their order: the file does not
 // grow, whether VirtualBox knows it as fixed or not. That suffices for disks of up to 255 GiB.
 func vdiHeader(size int64, fixed bool) []byte {
 	b, le := make([]byte, vdiData), binary.LittleEndian

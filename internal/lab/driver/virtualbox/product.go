@@ -22,7 +22,7 @@ type product struct {
 	manage string // VBoxManage, as it is called there
 }
 
-// Where a distribution's packages put the programs themselves. What is in the PATH is a script that needs a shell.
+// Where a distribution's packages put the programs themselves. The one in the PATH is a script that needs a shell.
 var programFolders = []string{"/usr/lib/virtualbox", "/opt/VirtualBox", "/usr/lib64/virtualbox"}
 
 const (

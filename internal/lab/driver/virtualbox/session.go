@@ -136,7 +136,7 @@ func (s *session) command(ctx context.Context, argv ...string) *proc.Cmd {
 	return cmd
 }
 
-// unserved is what VBoxManage says when it meets the product's own server, which ends a while after its last client, at
+// unserved is VBoxManage's message when it meets the product's own server, which ends a while after its last client, at
 // its end. Nothing has been done then.
 const unserved = "Failed to create the VirtualBox object"
 

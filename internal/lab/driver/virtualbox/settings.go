@@ -201,7 +201,7 @@ func checkFolder(v string) error {
 	return env.CheckAbsolute(v)
 }
 
-// openTime is how long opening a spec's machine may take: a boot, and what is done before and after it.
+// openTime bounds the opening of a spec's machine: a boot, and the steps before and after it.
 func openTime(s env.Spec) time.Duration {
 	c, err := parse(&s)
 	if err != nil {

@@ -24,7 +24,7 @@ type hardDisk struct {
 	Children []hardDisk `xml:"HardDisk"`
 }
 
-// vbox is what a copy of a machine's settings file needs to know.
+// vbox has the inputs of a copy of a machine's settings file.
 type vbox struct {
 	text  []byte
 	Disks []hardDisk `xml:"Machine>MediaRegistry>HardDisks>HardDisk"`

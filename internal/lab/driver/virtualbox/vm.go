@@ -60,7 +60,7 @@ func (v *vm) start(ctx context.Context, engine string) error {
 	if engine == interpreter && !driverLoaded() {
 		argv = []string{python, "-c", launcher, v.folder()}
 	}
-	os.Remove(v.log()) // what was logged before a state was saved tells nothing of this start
+	os.Remove(v.log()) // a log from before a state was saved tells nothing of this start
 	var err error
 	v.process, err = proc.Start(v.command(life, append(argv, "--startvm", v.name, "--vrde", "off")...))
 	return err
@@ -104,7 +104,7 @@ func (v *vm) connect(ctx context.Context, limit time.Duration) (*line.Conn, erro
 		if err == nil {
 			if v.resumed {
 				// The machine's end may be mute until a byte has come, and Dial first listens for some seconds.
-				_, _ = conn.Write([]byte(line.Nudge)) // Dial sees what is wrong
+				_, _ = conn.Write([]byte(line.Nudge)) // Dial reports the fault
 			}
 			var c *line.Conn
 			if c, err = line.Dial(waiting, conn); err == nil {
@@ -162,7 +162,7 @@ func (v *vm) died() error {
 // Agent connects to the agent in the guest, which serves one connection after another.
 func (v *vm) Agent(ctx context.Context) (env.Stream, error) { return v.wire.Agent(ctx) }
 
-// Facts is what VirtualBox and the host say of the machine.
+// Facts has VirtualBox's and the host's facts of the machine.
 func (v *vm) Facts() record.Facts {
 	f := v.facts
 	f.Settings, f.Extra, f.Command = maps.Clone(f.Settings), maps.Clone(f.Extra), slices.Clone(f.Command)
@@ -244,7 +244,7 @@ func (v *vm) Close() error {
 }
 
 // DropHostCaches drops the machine's disks and shared folders from the host's page cache. With hostiocache=off that has
-// only what was written when the disk was made.
+// only the pages from the making of the disk.
 func (v *vm) DropHostCaches(ctx context.Context) error {
 	places := slices.Clone(v.images)
 	for _, d := range v.disks {

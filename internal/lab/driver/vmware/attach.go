@@ -164,7 +164,7 @@ func readVMX(path string) (vmxKeys, error) {
 
 var escapeRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\|[0-9A-Fa-f]{2}`) })
 
-// parseVMXKeys reads a .vmx. Comments and what is no assignment are passed over; of two values the last counts.
+// parseVMXKeys reads a .vmx. Comments and lines that are no assignment are passed over; of two values the last counts.
 func parseVMXKeys(text string) vmxKeys {
 	keys := vmxKeys{}
 	for line := range strings.Lines(text) {

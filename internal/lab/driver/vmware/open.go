@@ -158,7 +158,7 @@ const scratchLabel = "tare-scratch"
 
 func (b *boot) file(name string) string { return filepath.Join(b.dir, name) }
 
-// mediumFile is what the machine boots from.
+// mediumFile is the medium that the machine boots from.
 func (b *boot) mediumFile() string { return "medium." + b.config.medium }
 
 func (b *boot) writeMedium(ctx context.Context) error {

@@ -117,7 +117,7 @@ func (v *vm) connect(ctx context.Context, limit time.Duration) (*line.Conn, erro
 // Agent connects to the agent in the guest, which serves one connection after another.
 func (v *vm) Agent(ctx context.Context) (env.Stream, error) { return v.wire.Agent(ctx) }
 
-// Facts is what VMware says of the machine.
+// Facts has VMware's facts of the machine.
 func (v *vm) Facts() record.Facts {
 	f := v.facts
 	f.Settings, f.Extra, f.Command = maps.Clone(f.Settings), maps.Clone(f.Extra), slices.Clone(f.Command)
@@ -133,7 +133,7 @@ func (v *vm) Mounts() []env.Mounted {
 	return all
 }
 
-// logSize bounds what is read of VMware's log, in bytes: its beginning for facts, its end for evidence.
+// logSize bounds the read parts of VMware's log, in bytes: its beginning for facts, its end for evidence.
 const logSize = 64 << 10
 
 // log is the beginning of VMware's log of the machine.

@@ -69,7 +69,7 @@ func start(t testing.TB) *Daemon {
 	return d
 }
 
-// Launch is New for programs other than tests; the caller ends the daemon with Close. The error says what is missing.
+// Launch is New for programs other than tests; the caller ends the daemon with Close. The error names the missing part.
 func Launch() (*Daemon, error) {
 	for _, p := range programs {
 		if _, err := proc.LookPath(p); err != nil {
