@@ -22,9 +22,17 @@ type listing struct {
 	Environments []struct {
 		Name, Doc, Argument string
 		Required            bool `json:"argument_required"`
-		Settings            []struct{ Name, Default, Doc string }
+		Settings            []setting
 	}
 	Workloads []kindListing
+}
+
+type setting struct{ Name, Default, Doc string }
+
+// same tells whether two settings mean the same. A default that is described belongs to the meaning.
+func (s setting) same(o setting) bool {
+	described := strings.ContainsRune(s.Default+o.Default, ' ')
+	return s.Name == o.Name && s.Doc == o.Doc && (s.Default == o.Default || !described)
 }
 
 type kindListing struct {
@@ -41,83 +49,210 @@ type kindListing struct {
 	}
 }
 
-func (k *kindListing) parameterRows() (rows []string) {
+// entry is a parameter, a setting or a metric: what it is called, and what is said about it.
+type entry struct {
+	// Name is as one types it: with the default, if it has one that can be typed.
+	Name string
+	Doc  string
+}
+
+// same tells whether two entries mean the same, whatever their defaults are.
+func (e entry) same(o entry) bool { return bare(e.Name) == bare(o.Name) && e.Doc == o.Doc }
+
+// typed is a name with its default. A default of several words is a description: it follows the meaning.
+func typed(name, def, doc string) entry {
+	switch {
+	case def == "":
+	case strings.Contains(def, " "):
+		doc += " Default: " + def + "."
+	default:
+		name += "=" + def
+	}
+	return entry{"`" + name + "`", doc}
+}
+
+func (k *kindListing) parameters() (all []entry) {
 	for _, p := range k.Parameters {
-		def, doc := p.Default, sentence(p.Doc)
+		e := typed(p.Name, p.Default, cell(sentence(p.Doc)))
 		if p.Required {
-			def = "(required)"
+			e.Doc += " Required."
 		}
-		if len(p.Choices) > 0 {
-			doc += " One of " + strings.Join(p.Choices, ", ") + "."
+		if slices.ContainsFunc(p.Choices, func(c string) bool { return !says(p.Doc, c) }) {
+			e.Doc += " One of " + strings.Join(p.Choices, ", ") + "."
 		}
-		rows = append(rows, row("`"+p.Name+"`", def, doc))
+		all = append(all, e)
 	}
-	return rows
+	return all
 }
 
-func (k *kindListing) metricRows() (rows []string) {
+// says tells whether a description has a word.
+func says(doc, word string) bool {
+	between := func(r rune) bool { return strings.ContainsRune(" :;,()=", r) }
+	return slices.Contains(strings.FieldsFunc(strings.TrimSuffix(doc, "."), between), word)
+}
+
+// metrics are a kind's. primary names the one that decides.
+func (k *kindListing) metrics() (all []entry, primary string) {
 	for _, m := range k.Metrics {
-		doc := sentence(m.Doc)
-		if m.Primary {
-			doc += " **It decides.**"
+		e := entry{"`" + m.Name + "`", sentence(m.Doc)}
+		if !tells(m.Name, m.Unit) {
+			e.Doc += " In " + m.Unit + "."
 		}
-		rows = append(rows, row("`"+m.Name+"`", m.Unit, m.Better, doc))
+		if better := map[bool]string{true: "higher", false: "lower"}[rising(m.Unit)]; better != m.Better {
+			e.Doc += " Better when " + m.Better + "."
+		}
+		if m.Primary {
+			primary = e.Name
+		}
+		all = append(all, e)
 	}
-	return rows
+	return all, primary
 }
 
-// sharers are the kinds that have a row of a table of parameters in common, if there are at least three.
-func (l *listing) sharers(row string) (kinds []string) {
-	for _, k := range l.Workloads {
-		if slices.Contains(k.parameterRows(), row) {
-			kinds = append(kinds, "`"+k.Name+"`")
+// tells tells whether the name of a metric has its unit: `p50_us` is in µs, and `seconds` is in seconds.
+func tells(name, unit string) bool {
+	unit, rate := strings.CutSuffix(unit, "/s")
+	word := map[string]string{"s": "seconds", "MiB": "mib", "B": "bytes", "x": "over"}[unit]
+	if word == "" {
+		word = unit
+	}
+	words := strings.Split(name, "_")
+	return slices.Contains(words, word) && !rate || rate && strings.HasSuffix(name, "_per_second") &&
+		(!strings.HasSuffix(unit, "B") || slices.Contains(words, word))
+}
+
+// rising tells whether a figure in that unit is usually better when it is higher.
+func rising(unit string) bool { return strings.Contains(unit, "/s") || unit == "%" }
+
+// entries are all of a kind.
+func (k *kindListing) entries() []entry {
+	metrics, _ := k.metrics()
+	return append(k.parameters(), metrics...)
+}
+
+// sharers are the kinds that have an entry in common, if there are several.
+func (l *listing) sharers(e entry) (kinds []string) {
+	for i := range l.Workloads {
+		if slices.ContainsFunc(l.Workloads[i].entries(), e.same) {
+			kinds = append(kinds, l.Workloads[i].Name)
 		}
 	}
-	if len(kinds) < 3 {
+	if len(kinds) < 2 {
 		return nil
 	}
 	return kinds
 }
 
-// unshared makes a table of the rows that a kind does not share with others, and a line that names the rest.
-func (l *listing) unshared(rows []string, head ...string) []string {
-	out, others := head, []string{}
-	for _, r := range rows {
-		if l.sharers(r) == nil {
-			out = append(out, r)
-			continue
+// unshared makes a table of the entries that a kind does not share with others, and a line that names the rest.
+func (l *listing) unshared(all []entry, primary string, head ...string) (out []string) {
+	var own []entry
+	var others []string
+	for _, e := range all {
+		shared := l.sharers(e) != nil
+		if e.Name == primary {
+			e.Name = "**" + e.Name + "**"
 		}
-		_, name, _ := strings.Cut(r, "`")
-		name, def, _ := strings.Cut(name, "`")
-		def = strings.TrimSpace(strings.Split(def, "|")[1])
-		if def != "" {
-			def = "=" + def
+		if shared {
+			others = append(others, e.Name)
+		} else {
+			own = append(own, e)
 		}
-		others = append(others, "`"+name+def+"`")
 	}
-	if len(out) == len(head) {
-		out = nil
-	} else {
-		out = append(out, "")
+	if len(own) > 0 {
+		out = append(append(head, table(own)...), "")
 	}
 	if len(others) > 0 {
-		out = append(out, "[As others do](#shared-parameters): "+strings.Join(others, ", ")+".", "")
+		what, _, _ := strings.Cut(strings.TrimPrefix(head[0], "| "), " ")
+		out = append(out, "[Shared "+what+"s](#shared-"+what+"s): "+strings.Join(others, ", ")+".", "")
 	}
 	return out
 }
 
-// shared makes the table of the rows that several kinds have in common.
-func (l *listing) shared() []string {
-	out := []string{"| parameter | default | meaning | kinds |", "|---|---|---|---|"}
-	for _, k := range l.Workloads {
-		for _, r := range k.parameterRows() {
-			kinds := l.sharers(r)
-			if kinds != nil && kinds[0] == "`"+k.Name+"`" {
-				out = append(out, r+" "+strings.Join(kinds, ", ")+" |")
-			}
+// severalFamilies is the heading of what kinds of different families share.
+const severalFamilies = "Of several families"
+
+// family is what the names of kinds begin with, if it is the same.
+func family(kinds []string) string {
+	head, _, _ := strings.Cut(kinds[0], ".")
+	for _, k := range kinds {
+		if !strings.HasPrefix(k, head+".") {
+			return severalFamilies
 		}
 	}
-	return append(out, "")
+	return "`" + head + ".*`"
+}
+
+// shared makes tables of what several kinds have in common, one for each family. A kind's own section says which of it
+// the kind has; only where a family has a name in two meanings, the table says whose each is.
+func (l *listing) shared(of func(*kindListing) []entry, head ...string) (out []string) {
+	var families []string
+	rows := map[string][]entry{}
+	for i := range l.Workloads {
+		for _, e := range of(&l.Workloads[i]) {
+			kinds := l.sharers(e)
+			if kinds == nil || kinds[0] != l.Workloads[i].Name {
+				continue
+			}
+			f := family(kinds)
+			if rows[f] == nil {
+				families = append(families, f)
+			}
+			rows[f] = append(rows[f], e)
+		}
+	}
+	slices.SortStableFunc(families, func(a, b string) int {
+		return strings.Compare(strings.ReplaceAll(a, severalFamilies, "~"), strings.ReplaceAll(b, severalFamilies, "~"))
+	})
+	for _, f := range families {
+		names := map[string]int{}
+		for _, e := range rows[f] {
+			names[bare(e.Name)]++
+		}
+		for i, e := range rows[f] {
+			kinds := l.sharers(e)
+			if names[bare(e.Name)] > 1 {
+				rows[f][i].Doc += " (`" + strings.Join(kinds, "`, `") + "`)"
+			}
+			if !l.allHave(kinds, e) {
+				rows[f][i].Name = "`" + bare(e.Name) + "`"
+			}
+		}
+		out = append(append(append(out, "**"+f+"**", ""), head...), table(rows[f])...)
+		out = append(out, "")
+	}
+	return out
+}
+
+// allHave tells whether an entry has the same default in all of these kinds.
+func (l *listing) allHave(kinds []string, e entry) bool {
+	for i := range l.Workloads {
+		if slices.Contains(kinds, l.Workloads[i].Name) && !slices.Contains(l.Workloads[i].entries(), e) {
+			return false
+		}
+	}
+	return true
+}
+
+// bare is a typed name without its default.
+func bare(name string) string {
+	name, _, _ = strings.Cut(name, "=")
+	return strings.Trim(name, "`")
+}
+
+// table has a row for each meaning.
+func table(all []entry) (rows []string) {
+	var docs []string
+	names := map[string][]string{}
+	for _, e := range all {
+		if names[e.Doc] == nil {
+			docs = append(docs, e.Doc)
+		}
+		names[e.Doc] = append(names[e.Doc], e.Name)
+	}
+	for _, d := range docs {
+		rows = append(rows, "| "+strings.Join(names[d], ", ")+" | "+d+" |")
+	}
+	return rows
 }
 
 var generatedRE = regexp.MustCompile(`^<!-- generated: (.*) -->$`)
@@ -178,7 +313,8 @@ func TestDocsGenerated(t *testing.T) {
 			t.Errorf("no document defines %s: <!-- generated: workload %s -->", k.Name, k.Name)
 		}
 	}
-	for _, s := range []string{"environments", "workloads", "shared parameters", "plan keys", "optional interfaces"} {
+	for _, s := range []string{"environments", "workloads", "shared parameters", "shared metrics", "plan keys",
+		"optional interfaces"} {
 		if !seen[s] {
 			t.Errorf("no document has <!-- generated: %s -->", s)
 		}
@@ -199,16 +335,10 @@ func (l *listing) generate(name string) ([]string, error) {
 			out = append(out, row("[`"+e.Name+"`](#"+e.Name+")", sentence(e.Doc)))
 		}
 	case "workloads":
-		out = append(out, "| kind | family | one unit of work | the metric that decides |", "|---|---|---|---|")
+		out = append(out, "| kind | unit of work |", "|---|---|")
 		for _, k := range l.Workloads {
-			decides := ""
-			for _, m := range k.Metrics {
-				if m.Primary {
-					decides = fmt.Sprintf("`%s` (%s)", m.Name, m.Unit)
-				}
-			}
 			anchor := strings.ReplaceAll(k.Name, ".", "")
-			out = append(out, row("[`"+k.Name+"`](#"+anchor+")", k.Family, "one "+k.WorkUnit, decides))
+			out = append(out, row("[`"+k.Name+"`](#"+anchor+")", k.WorkUnit))
 		}
 	case "environment":
 		for _, e := range l.Environments {
@@ -222,14 +352,8 @@ func (l *listing) generate(name string) ([]string, error) {
 					form = e.Name + "[:" + e.Argument + "]"
 				}
 			}
-			out = append(out, "`-e NAME="+form+"`: "+sentence(e.Doc))
-			if len(e.Settings) > 0 {
-				out = append(out, "", "| setting | default | meaning |", "|---|---|---|")
-			}
-			for _, s := range e.Settings {
-				out = append(out, row("`"+s.Name+"`", s.Default, sentence(s.Doc)))
-			}
-			return append(out, ""), nil
+			out = append(out, "`-e NAME="+form+"`")
+			return append(out, l.settings(e.Name, e.Settings)...), nil
 		}
 		return nil, fmt.Errorf("there is no environment %q", of)
 	case "workload":
@@ -237,14 +361,20 @@ func (l *listing) generate(name string) ([]string, error) {
 			if k.Name != of {
 				continue
 			}
-			metrics := l.unshared(k.metricRows(), "| metric | unit | better | meaning |", "|---|---|---|---|")
+			metrics, primary := k.metrics()
 			out = append(out, k.Doc, "")
-			out = append(out, l.unshared(k.parameterRows(), "| parameter | default | meaning |", "|---|---|---|")...)
-			return append(out, metrics...), nil
+			out = append(out, l.unshared(k.parameters(), "", "| parameter | meaning |", "|---|---|")...)
+			return append(out, l.unshared(metrics, primary, "| metric | meaning |", "|---|---|")...), nil
 		}
 		return nil, fmt.Errorf("there is no workload %q", of)
 	case "shared parameters":
-		return append(out, l.shared()...), nil
+		return append(out, l.shared((*kindListing).parameters, "| parameter | meaning |", "|---|---|")...), nil
+	case "shared metrics":
+		metrics := func(k *kindListing) []entry {
+			all, _ := k.metrics()
+			return all
+		}
+		return append(out, l.shared(metrics, "| metric | meaning |", "|---|---|")...), nil
 	case "plan":
 		return planKeys()
 	case "optional interfaces":
@@ -260,6 +390,58 @@ func (l *listing) generate(name string) ([]string, error) {
 		return nil, fmt.Errorf("nothing generates %q", name)
 	}
 	return append(out, ""), nil
+}
+
+// described are drivers whose section describes a setting that other drivers have as well, although theirs come first.
+var described = []string{"ssh"}
+
+// settings makes the table of a driver's settings. What another driver's section describes in the same words is only
+// named, with a link.
+func (l *listing) settings(driver string, all []setting) (out []string) {
+	owner := func(s setting) string {
+		others := []string{}
+		for _, e := range l.Environments {
+			if slices.ContainsFunc(e.Settings, s.same) {
+				others = append(others, e.Name)
+			}
+		}
+		for _, d := range described {
+			if slices.Contains(others, d) {
+				return d
+			}
+		}
+		return others[0]
+	}
+	var rows []entry
+	var as []string
+	names := map[string][]string{}
+	for _, s := range all {
+		of, named := owner(s), typed(s.Name, s.Default, cell(sentence(s.Doc)))
+		if of == driver {
+			if when, rest, ok := strings.Cut(s.Doc, ": as in the driver "); ok {
+				other, _, _ := strings.Cut(rest, ".")
+				of = when + ", as [`" + other + "`](#" + other + "): "
+			}
+		} else {
+			of = "As [`" + of + "`](#" + of + "): "
+		}
+		if of == driver {
+			rows = append(rows, named)
+			continue
+		}
+		if names[of] == nil {
+			as = append(as, of)
+		}
+		names[of] = append(names[of], named.Name)
+	}
+	if len(rows) > 0 {
+		out = append(out, "", "| setting | meaning |", "|---|---|")
+		out = append(out, table(rows)...)
+	}
+	for _, of := range as {
+		out = append(out, "", of+strings.Join(names[of], ", ")+".")
+	}
+	return append(out, "")
 }
 
 // literal are values of settings that a description begins with; they stay as they are typed.
@@ -280,9 +462,12 @@ func sentence(s string) string {
 	return s + "."
 }
 
+// cell is a text as a cell of a table has it.
+func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
+
 func row(cells ...string) string {
 	for i, c := range cells {
-		cells[i] = strings.ReplaceAll(c, "|", `\|`)
+		cells[i] = cell(c)
 	}
 	return strings.Join(append([]string{"|"}, strings.Join(cells, " | "), "|"), " ")
 }

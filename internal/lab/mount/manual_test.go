@@ -2,7 +2,9 @@ package mount
 
 import (
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -20,10 +22,23 @@ func TestManual(t *testing.T) {
 		t.Fatalf("%s has no %q ... %q", file, begin, end)
 	}
 	var want strings.Builder
+	first := map[string]string{} // the kind that describes a row, by the row
 	for _, k := range Kinds() {
-		fmt.Fprintf(&want, "\n### %s\n\n%s\n\n| setting | default | meaning |\n|---|---|---|\n", k.Name, k.Doc)
+		var rows []string
+		as := map[string][]string{}
 		for _, s := range k.Settings {
-			fmt.Fprintf(&want, "| `%s` | `%s` | %s |\n", s.Name, s.Default, s.Doc)
+			name := "`" + s.Name + "=" + s.Default + "`"
+			row := "| " + name + " | " + s.Doc + " |"
+			if first[row] == "" {
+				first[row] = k.Name
+				rows = append(rows, row)
+			} else {
+				as[first[row]] = append(as[first[row]], name)
+			}
+		}
+		fmt.Fprintf(&want, "\n### %s\n\n| setting | meaning |\n|---|---|\n%s\n", k.Name, strings.Join(rows, "\n"))
+		for _, other := range slices.Sorted(maps.Keys(as)) {
+			fmt.Fprintf(&want, "\nAs [`%s`](#%[1]s): %s.\n", other, strings.Join(as[other], ", "))
 		}
 	}
 	want.WriteString("\n")

@@ -43,31 +43,32 @@ func kindNFS() kind {
 			settingPort(),
 			{Name: "vers", Default: "4.2", Doc: "The protocol: 3, 4.0, 4.1 or 4.2.",
 				Check: env.OneOf(version3, "4.0", "4.1", "4.2"), Try: []string{version3, "4.2"}},
-			{Name: "proto", Default: "tcp", Doc: "tcp or udp. udp works only with version 3; many kernels have it " +
-				"disabled (CONFIG_NFS_DISABLE_UDP_SUPPORT); it is Vagrant's default.", Check: env.OneOf("tcp", "udp")},
+			{Name: "proto", Default: "tcp", Doc: "tcp, or udp with version 3, as Vagrant does, where the kernel " +
+				"has it (CONFIG_NFS_DISABLE_UDP_SUPPORT).", Check: env.OneOf("tcp", "udp")},
 			{Name: "server", Default: serverAuto, Doc: "ganesha: NFS-Ganesha; kernel: this machine's nfsd, in " +
-				"separate namespaces; vm: nfsd in a second micro-VM. The last two use a private link. auto is " +
-				"kernel if that works here and no setting needs Ganesha, else ganesha.",
+				"namespaces of its own; vm: nfsd in a second micro-VM; auto: kernel if that works and no setting " +
+				"needs Ganesha, else ganesha.",
 				Check: env.OneOf(serverAuto, serverGanesha, serverKernel, serverVM)},
-			{Name: "disk", Default: "1GiB", Doc: "With server=vm, the size of that machine's disk.",
+			{Name: "disk", Default: "1GiB", Doc: "With server=vm: the size of that machine's disk.",
 				Check: sized(64<<20, 1<<44)},
-			{Name: "threads", Default: "8", Doc: "With server=kernel or vm, the number of threads, 1 to 256.",
+			{Name: "threads", Default: "8", Doc: "With server=kernel or vm: threads, 1 to 256.",
 				Check: number(1, 256, "a number of threads")},
-			{Name: "async", Default: "off", Doc: "With server=kernel or vm, on acknowledges writes before they are " +
-				"on the server's disk (an export option); a crash of the server loses them.", Check: onOff()},
-			{Name: "commit", Default: "client", Doc: "When data reaches the disk: client (when the client commits: " +
-				"fsync, close) or always (with each write). Neither loses acknowledged writes.",
+			{Name: "async", Default: "off", Doc: "With server=kernel or vm: on acknowledges writes before they are " +
+				"on the server's disk; a crash of the server loses them.", Check: onOff()},
+			{Name: "commit", Default: "client", Doc: "When data reaches the disk: client (as the client says: " +
+				"fsync, close) or always (with each write).",
 				Check: env.OneOf("client", "always")},
 			{Name: "rsize", Default: "auto", Doc: "Largest read, bytes; auto is what client and server agree on.",
 				Check: autoSize(1024, 1<<20), Try: []string{"auto", "65536"}},
 			{Name: "wsize", Default: "auto", Doc: "Largest write, bytes; auto is what client and server agree on.",
 				Check: autoSize(1024, 1<<20), Try: []string{"auto", "65536"}},
 			{Name: "actimeo", Default: "auto",
-				Doc: "How long the guest caches attributes, seconds; auto is 3 to 60, 0 is like noac, but without " +
-					"synchronous writes.", Check: seconds, Try: []string{"auto", "60"}},
+				Doc: "How long the guest caches attributes, seconds; auto is 3 to 60, 0 is like noac, but " +
+					"without synchronous writes.",
+				Check: seconds, Try: []string{"auto", "60"}},
 			{Name: "noac", Default: "off", Doc: "on caches no attributes and writes synchronously.", Check: onOff(),
 				Try: []string{"off"}},
-			{Name: "recovery", Default: "hard", Doc: "If the server does not answer, hard waits forever; soft " +
+			{Name: "recovery", Default: "hard", Doc: "If the server does not answer: hard waits for ever, soft " +
 				"returns an error.",
 				Check: env.OneOf("hard", "soft")},
 			{Name: "timeo", Default: "auto",

@@ -19,16 +19,14 @@ func kind9p() kind {
 		Shared: true,
 		Settings: []env.Setting{
 			settingDir(),
-			{Name: "msize", Default: "512000", Doc: "Largest message, bytes, 4096 to 16MiB; Linux reduces it to " +
-				"512000 over virtio. Linux's own default is 128 KiB since 5.16, before that 8 KiB.",
+			{Name: "msize", Default: "512000", Doc: "Largest message, bytes, 4096 to 16MiB; over virtio at most " +
+				"512000.",
 				Check: sized(4096, 16<<20), Try: []string{"8192", "131072", "512000"}},
-			{Name: "cache", Default: "none", Doc: "What the guest caches: none, readahead, mmap, loose or fscache; " +
-				"loose and fscache never check for changes on the host; on older kernels only mmap, loose and " +
-				"fscache allow shared writable mappings.",
+			{Name: "cache", Default: "none", Doc: "What the guest caches: none, readahead, mmap, loose or fscache.",
 				Check: env.OneOf("none", "readahead", "mmap", "loose", "fscache"),
 				Try:   []string{"none", "readahead", "mmap", "loose"}},
-			{Name: "security_model", Default: "none", Doc: "How owners and modes are stored: none (as far as QEMU's " +
-				"user may), passthrough (QEMU must be root), mapped-xattr or mapped-file (in a separate file).",
+			{Name: "security_model", Default: "none", Doc: "How owners and modes are stored: none (as far as " +
+				"QEMU's user may), passthrough (QEMU must be root), mapped-xattr or mapped-file.",
 				Check: env.OneOf("none", "passthrough", "mapped-xattr", "mapped-file")},
 			{Name: "writeout", Default: "off", Doc: "on makes QEMU start writing to the host's disk at once.",
 				Check: onOff()},

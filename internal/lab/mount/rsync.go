@@ -25,19 +25,18 @@ func kindRsync() kind {
 		Probe:  probeProgram("rsync", rsyncRemedy, "--version"),
 		Settings: []env.Setting{
 			{Name: "dir", Default: guestabi.Scratch + "/" + placeholder,
-				Doc: "The copy's directory in the guest: an absolute path of letters, digits and ._-/; by default on " +
-					"the scratch disk.", Check: checkCopyDir},
+				Doc: "The copy's directory in the guest, by default on the scratch disk: an absolute path of " +
+					"letters, digits and ._-/.", Check: checkCopyDir},
 			settingPort(),
-			{Name: "compress", Default: "off", Doc: "on adds -z, as Vagrant does; this costs CPU time on both sides " +
-				"and saves nothing between a host and its guest.", Check: onOff()},
+			{Name: "compress", Default: "off", Doc: "on adds -z, as Vagrant does.", Check: onOff()},
 			{Name: "copy_links", Default: "off",
-				Doc: "on copies the targets of symbolic links, as Vagrant does (--copy-links).", Check: onOff()},
+				Doc: "on copies the targets of symbolic links (--copy-links), as Vagrant does.", Check: onOff()},
 			{Name: "delete", Default: "on", Doc: "on removes files that the host no longer has.", Check: onOff()},
 			{Name: "whole_file", Default: "off",
-				Doc:   "on sends whole files, not only their changed parts (--whole-file).",
+				Doc:   "on sends whole files, not only what changed (--whole-file).",
 				Check: onOff()},
 			{Name: "checksum", Default: "off",
-				Doc: "on compares files by their contents, not by size and time (--checksum).", Check: onOff()},
+				Doc: "on compares files by contents, not by size and time (--checksum).", Check: onOff()},
 		},
 	}, serveRsync}
 }

@@ -44,9 +44,9 @@ func kindSMB() kind {
 				Check: onOff()},
 			{Name: "mfsymlinks", Default: "on",
 				Doc: "on lets the guest make symbolic links, stored as small files; off does not.", Check: onOff()},
-			{Name: "rsize", Default: "auto", Doc: "Largest read, bytes; auto is the client's default.",
+			{Name: "rsize", Default: "auto", Doc: "Largest read, bytes; auto is what client and server agree on.",
 				Check: autoSize(16384, 16<<20)},
-			{Name: "wsize", Default: "auto", Doc: "Largest write, bytes; auto is the client's default.",
+			{Name: "wsize", Default: "auto", Doc: "Largest write, bytes; auto is what client and server agree on.",
 				Check: autoSize(16384, 16<<20)},
 		},
 	}, serveSMB}

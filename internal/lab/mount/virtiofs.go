@@ -26,15 +26,14 @@ func kindVirtiofs() kind {
 		Settings: []env.Setting{
 			settingDir(),
 			{Name: "daemon", Default: "auto",
-				Doc: "Which virtiofsd: auto (Rust if it is installed, else C), c (QEMU's up to 7.2), rust, or a " +
-					"path.",
+				Doc:   "The virtiofsd: auto (Rust if it is installed, else C), c (QEMU's up to 7.2), rust, or a path.",
 				Check: checkDaemon},
 			{Name: "cache", Default: "auto", Doc: "What the guest caches: auto (for one second), always, or never.",
 				Check: env.OneOf("auto", "always", "never"), Try: []string{"auto", "always", "never"}},
 			{Name: "writeback", Default: "off", Doc: "on lets the guest collect writes before it sends them.",
 				Check: onOff(), Try: []string{"on", "off"}},
 			{Name: "direct", Default: "on",
-				Doc:   "on passes the guest's O_DIRECT to the host; off ignores it, as virtiofsd does by default.",
+				Doc:   "on passes the guest's O_DIRECT to the host; off ignores it.",
 				Check: onOff()},
 			{Name: "xattr", Default: "off", Doc: "on enables extended attributes.", Check: onOff()},
 			{Name: "posix_lock", Default: "off", Doc: "on passes fcntl locks to the host (C daemon only).",
@@ -47,7 +46,7 @@ func kindVirtiofs() kind {
 			{Name: "queue", Default: "1024", Doc: "Length of the queue, a power of two from 64 to 1024.",
 				Check: env.OneOf("64", "128", "256", "512", "1024")},
 			{Name: "dax", Default: "off", Doc: "Size of a window onto the host's page cache, such as 1GiB, or off; " +
-				"needs a QEMU with a patch that was never merged.", Check: checkDAX},
+				"needs a patched QEMU.", Check: checkDAX},
 		},
 	}, serveVirtiofs}
 }

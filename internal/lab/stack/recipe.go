@@ -246,9 +246,8 @@ const SettingName = "stack"
 
 // EnvSetting declares the setting of a driver whose environments can have a stack.
 func EnvSetting() env.Setting {
-	return env.Setting{Name: SettingName, Default: "", Doc: "A site that was installed by tare stack build: " +
-		"NAME[,SETTING=VALUE...], such as mediawiki,opcache=off. Its system is the environment's root, and " +
-		"url=stack:/ is the site.", Check: CheckSetting}
+	return env.Setting{Name: SettingName, Default: "", Doc: "A site of tare stack build, NAME[,SETTING=VALUE...], " +
+		"whose system becomes the root: mediawiki,opcache=off.", Check: CheckSetting}
 }
 
 // CheckSetting says what is wrong with the setting's value.

@@ -22,9 +22,8 @@ const (
 var PagesChoices = []string{string(OrdinaryPages), string(HugePages)}
 
 // PagesDoc says what they mean.
-const PagesDoc = "pages of the buffers: ordinary, as in most programs; huge: huge pages for buffers of at least 1 " +
-	"MiB, if the kernel grants them, so that a direct record reaches the disk in fewer requests. The trial's state " +
-	"records which pages were used"
+const PagesDoc = "pages of the buffers: ordinary; huge: huge ones for buffers of 1 MiB and more, if the kernel " +
+	"grants them, so that a direct record takes fewer requests"
 
 // alignment of buffers: direct I/O needs no more, and the kernel pins whole pages.
 const alignment = 4096

@@ -22,17 +22,17 @@ import (
 func Infos() []env.Info {
 	infos := []env.Info{{
 		Name: "command",
-		Doc: "An environment behind a command line, which must run the words appended to it there and connect " +
-			"standard input and output: chroot, nsenter, sudo, ssh, ...",
+		Doc: "An environment behind a command line, which runs the words appended to it there: chroot, nsenter, " +
+			"sudo, ssh, ...",
 		Settings: append([]env.Setting{
-			{Name: "argv", Doc: "The command line, split into words as in a shell but without any expansion, for " +
-				"example: chroot /srv/debian (required).", Check: checkArgv, Names: env.NamesArgv},
-			{Name: "quote", Default: "no", Doc: "sh: quote the words, because the remote side passes them to a " +
-				"shell, as ssh does; no: pass them unchanged.", Check: env.OneOf("no", "sh")},
+			{Name: "argv", Doc: "The command line, split into words as in a shell without any expansion: chroot " +
+				"/srv/debian (required).", Check: checkArgv, Names: env.NamesArgv},
+			{Name: "quote", Default: "no", Doc: "sh: quote the words for a shell at the other side, as of ssh; no: " +
+				"pass them unchanged.", Check: env.OneOf("no", "sh")},
 			{Name: "put", Default: "cat",
-				Doc:   "cat: the agent is sent through sh and cat; none: the agent is already there, at path.",
+				Doc:   "cat: the agent is sent through sh and cat; none: it is already there, at path.",
 				Check: env.OneOf("cat", "none")},
-			{Name: "path", Doc: "Path of the agent in the environment, with put=none.", Check: checkAbs},
+			{Name: "path", Doc: "The agent's path, with put=none.", Check: checkAbs},
 		}, common...),
 		Mounts: []env.MountKind{folder.DirKind(false)},
 		Driver: driver{},
@@ -50,7 +50,7 @@ func Infos() []env.Info {
 // common are the settings of all drivers of this package.
 var common = []env.Setting{
 	{Name: "dir", Default: "/var/tmp, $TMPDIR, /tmp or $HOME",
-		Doc: "Directory in the environment for the agent and for file workloads.", Check: checkAbs},
+		Doc: "Directory there for the agent and for file workloads.", Check: checkAbs},
 }
 
 func checkArgv(v string) error {

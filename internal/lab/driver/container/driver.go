@@ -34,7 +34,7 @@ func info(name, doc string) env.Info {
 		Name:     name,
 		Doc:      doc,
 		ArgDoc:   "IMAGE",
-		Settings: settings(name),
+		Settings: settings(),
 		Mounts:   mountKinds(name),
 		Driver:   driver{name},
 		Nature:   env.Nature{Kernel: env.KernelMaybe, Arg: env.NamesImage},

@@ -45,12 +45,10 @@ func throttles() (all []throttle) {
 
 // limitSettings declares the settings of control groups.
 func limitSettings() []env.Setting {
-	all := []env.Setting{{Name: limited.Weight, Default: "1024", Doc: "CPU time against other containers when all " +
-		"want the processors, as Docker's --cpu-shares: 2 to 262144", Check: limited.CheckWeight}}
+	all := []env.Setting{{Name: limited.Weight, Default: "1024", Doc: "CPU time against others when all want the " +
+		"processors, as Docker's --cpu-shares: 2 to 262144", Check: limited.CheckWeight}}
 	for _, t := range throttles() {
-		what, in, example := t.Words()
-		doc := fmt.Sprintf("limit of %s a block device of the engine's machine, DEVICE:RATE in %s, such as "+
-			"/dev/vda:%s. Where the kernel has cgroup v1, it holds for direct I/O and reads only", what, in, example)
+		doc := "rate of that I/O with a block device of the engine's machine, DEVICE:RATE in " + t.Rate()
 		all = append(all, env.Setting{Name: t.Setting, Default: "none", Doc: doc, Moves: env.MovesFiles,
 			Check: func(v string) error {
 				_, err := t.parse(v)

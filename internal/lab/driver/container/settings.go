@@ -20,39 +20,38 @@ const workDir = "/tare-work"
 
 // settings declares the drivers' settings. Without settings everything is as with the engine's own `run`, except that
 // no port is ever published.
-func settings(engine string) []env.Setting {
+func settings() []env.Setting {
 	return append([]env.Setting{
-		{Name: "host", Doc: "address of the daemon, in the form of " + engine + "'s own option",
+		{Name: "host", Doc: "address of the daemon, as the engine's own option has it",
 			Default: "the client's choice", Names: env.NamesAddress},
-		{Name: "container", Doc: "name of a running container to use, instead of making one",
-			Names: env.NamesInstance},
+		{Name: "container", Doc: "a running container to use, instead of making one", Names: env.NamesInstance},
 		stack.EnvSetting(),
-		{Name: "pull", Default: "missing", Doc: "if the image is not here: missing (pull it) or never (fail)",
+		{Name: "pull", Default: "missing", Doc: "for an image that is not here: missing (pull it) or never (fail)",
 			Check: env.OneOf("missing", "never")},
 		{Name: "platform",
-			Doc:   "platform of the image, such as linux/arm64; if it is not the machine's, it is emulated",
+			Doc:   "the image's platform, such as linux/arm64; if it is not the machine's, it is emulated",
 			Check: match(`linux/[a-z0-9]+(/[a-z0-9]+)?`, "linux/ARCH")},
 		{Name: "cpus", Doc: "CPU time it may use, in CPUs, such as 1.5", Check: checkCPUs},
 		{Name: "cpuset", Doc: "CPUs it may run on, such as 0-1 or 0,2",
 			Check: match(`[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*`, "a list of CPUs such as 0-1 or 0,2")},
 		{Name: "memory", Doc: "memory limit, such as 512MiB", Check: checkMemory},
-		{Name: "network", Default: "the engine's", Doc: "network: none, host, bridge or the name of a network",
+		{Name: "network", Default: "the engine's", Doc: "the network: none, host, bridge or the name of another",
 			Check: match(`[A-Za-z0-9][A-Za-z0-9_.:/-]*`, "the name of a network"), Try: []string{"host"},
 			Moves: env.MovesNetwork, Names: env.NamesInstance},
 		{Name: "runtime", Default: "the engine's", Doc: "OCI runtime: runc, crun, runsc, kata, ...",
 			Check: match(`[A-Za-z0-9/][A-Za-z0-9_./-]*`, "the name of an OCI runtime")},
-		{Name: "user", Default: "the image's", Doc: "user to run as: name or uid, optionally with :group",
+		{Name: "user", Default: "the image's", Doc: "the user: name or uid, optionally with :group",
 			Check: match(`[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?`, "USER or USER:GROUP"),
 			Names: env.NamesUser},
-		{Name: "security", Doc: "security options, comma separated, such as seccomp=unconfined,apparmor=unconfined",
+		{Name: "security", Doc: "security options, such as seccomp=unconfined,apparmor=unconfined",
 			Check: checkList(`[a-z-]+([=:].+)?`, "NAME=VALUE"), Try: []string{"seccomp=unconfined"}},
-		{Name: "privileged", Default: "no", Doc: "yes gives the container all capabilities and devices",
+		{Name: "privileged", Default: "no", Doc: "yes: all capabilities and devices",
 			Check: env.OneOf("yes", "no"), Try: []string{"yes"}},
-		{Name: "ulimit", Doc: "limits, comma separated, such as nofile=1024:1024,nproc=1024",
+		{Name: "ulimit", Doc: "limits, such as nofile=1024:1024,nproc=1024",
 			Check: checkList(`[a-z]+=(-1|[0-9]+)(:(-1|[0-9]+))?`, "NAME=SOFT[:HARD]")},
 		{Name: "dir", Default: workDir,
-			Doc: "folder in the container where the work is done; if it does not exist, the engine makes it, " +
-				"owned by root, except for the default", Check: checkDir},
+			Doc:   "folder in the container for the work, made by the engine (owned by root unless it is the default)",
+			Check: checkDir},
 		{Name: "volume", Default: "none",
 			Doc: "what is mounted at dir: none (the container's own root), anonymous (a volume of the engine) or " +
 				"tmpfs",
@@ -63,7 +62,7 @@ func settings(engine string) []env.Setting {
 // checkSpec returns an error for a wrong spec. The registry has already checked the settings of a plan one by one, but
 // they become arguments of a privileged program, so they are checked again.
 func checkSpec(s env.Spec) error {
-	for _, d := range settings(s.Driver) {
+	for _, d := range settings() {
 		if v, given := s.Settings[d.Name]; given && d.Check != nil {
 			if err := d.Check(v); err != nil {
 				return fmt.Errorf("setting %s: %w", d.Name, err)

@@ -35,7 +35,7 @@ func attachSettings() []env.Setting {
 		{Name: settingSSH, Default: "the address that libvirt knows",
 			Doc: "Of a domain that exists: how ssh reaches it, [USER@]HOST[:PORT] or a name of your configuration."},
 		{Name: settingSerial, Default: "none", Doc: "Of a domain that boots the medium of tare guest media: the " +
-			"number of its serial port, 0 for the first, by which it is entered instead of ssh.",
+			"number of its serial port, 0 for the first, in the place of ssh.",
 			Check: env.OneOf("0", "1", "2", "3")},
 	}
 	take := func(i env.Info, names ...string) {

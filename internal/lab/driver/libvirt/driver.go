@@ -31,8 +31,8 @@ const name = "libvirt"
 func Infos() []env.Info {
 	return []env.Info{{
 		Name: name, ArgDoc: "DOMAIN",
-		Doc: "A micro-VM made by libvirt for the run, with the agent as its first process; with a name, a domain " +
-			"that is running already, by ssh or by its serial port.",
+		Doc: "A micro-VM made by libvirt for the run; with a name, a domain that is running already, by ssh or by " +
+			"its serial port.",
 		Settings: settings(), Mounts: mountKinds(),
 		Driver: driver{}, Probe: probe, Has: has, OpenTime: openTime, Reach: reach, FreeSpace: freeSpace, Clean: clean,
 		Plug: plug, Alone: alone,
@@ -96,19 +96,18 @@ func settings() []env.Setting {
 	}
 	own := []env.Setting{
 		{Name: settingURI, Default: systemURI + " (root), " + sessionURI,
-			Doc: "Which libvirtd; $LIBVIRT_DEFAULT_URI replaces the default.", Check: checkURI},
+			Doc: "Which libvirtd, unless $LIBVIRT_DEFAULT_URI says.", Check: checkURI},
 		{Name: settingType, Default: "auto",
-			Doc: "The domain's type: kvm, or qemu, which emulates the CPU; auto is kvm " +
-				"if a guest really boots with it.", Check: env.OneOf("auto", typeKVM, typeQEMU)},
+			Doc:   "The domain's type: kvm, or qemu, which emulates the CPU; auto: kvm if a guest really boots.",
+			Check: env.OneOf("auto", typeKVM, typeQEMU)},
 		{Name: "machine", Default: "q35 (x86_64), virt (arm64)",
 			Doc: "The domain's machine: q35 or pc for x86_64, virt for arm64.", Check: env.OneOf("q35", "pc", "virt")},
-		{Name: settingFirmware, Default: "bios", Doc: "The domain's firmware: bios, or efi, which needs an OVMF (" +
-			"apt-get install ovmf).",
+		{Name: settingFirmware, Default: "bios", Doc: "The domain's firmware: bios, or efi, which needs an OVMF.",
 			Check: env.OneOf("bios", "efi")},
-		{Name: settingIO, Default: "threads", Doc: "How QEMU reads and writes the disk: threads, native or io_uring; " +
-			"native needs cache=none or directsync.", Check: env.OneOf("threads", "native", "io_uring")},
-		{Name: settingBus, Default: busVirtio, Doc: "What the disks are attached to: virtio, scsi (a controller " +
-			"virtio-scsi), sata or ide, which only machine=pc has.", Check: env.OneOf(busNames()...)},
+		{Name: settingIO, Default: "threads", Doc: "How QEMU reads and writes the disk: threads, native or " +
+			"io_uring; native needs cache=none or directsync.", Check: env.OneOf("threads", "native", "io_uring")},
+		{Name: settingBus, Default: busVirtio, Doc: "The disks' bus: virtio, scsi (virtio-scsi), sata or ide, " +
+			"which only machine=pc has.", Check: env.OneOf(busNames()...)},
 		{Name: "format", Default: "raw", Doc: "The disk's format: raw, qcow2, vdi, vmdk or vhd.",
 			Check: env.OneOf("raw", "qcow2", "vdi", "vmdk", "vhd")},
 	}

@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 		fmt.Println(Clean(true))
 		os.Exit(0)
 	case "nobody": // asks whether limits can be set
-		s := Has(spec("quota", "0.5"), Settings("it", false))
+		s := Has(spec("quota", "0.5"), Settings(false))
 		fmt.Println(s.OK, s.Detail, s.Remedy)
 		_, err := open("nobody", "quota", "0.5")
 		fmt.Println(err)
@@ -68,7 +68,7 @@ func open(runID string, settings ...string) (*Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Open(&env.Options{Spec: spec(settings...), RunID: runID}, Settings("it", false), dir)
+	return Open(&env.Options{Spec: spec(settings...), RunID: runID}, Settings(false), dir)
 }
 
 // joined are the path and the arguments of a command in a group.

@@ -16,7 +16,7 @@ func TestSettings(t *testing.T) {
 		"quota": {"0", "0.001", "-1", "1e3", "0x1", "x", "", "2000", "inf", "nan"}, "cpuset": {"", "x", "2-1", "1024"},
 		"memory": {"1MiB", "x", ""}, "read_bps": {"", "0", "-1", "/dev/vda", "/dev/vda:0", "/dev/../x:1", "vda:1MiB",
 			"/dev/vda:1MiB:2", "--x:1"}, "write_iops": {"1MiB", "0.5"}}
-	all := Settings("it", false)
+	all := Settings(false)
 	for _, d := range all {
 		if err := d.Check(d.Default); err != nil {
 			t.Errorf("the default of %s: %v", d.Name, err)
@@ -35,7 +35,7 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%s has no sentence: %q", d.Name, d.Doc)
 		}
 	}
-	if own := Settings("it", true); len(own) != len(all)-1 {
+	if own := Settings(true); len(own) != len(all)-1 {
 		t.Errorf("%d settings with a memory of its own, %d without", len(own), len(all))
 	}
 }

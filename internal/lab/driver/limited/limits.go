@@ -53,16 +53,12 @@ func Throttles() []Throttle {
 	}
 }
 
-// Words name the limited operation, its unit, and an example of a rate: "reads from", "bytes a second", "10MiB".
-func (t Throttle) Words() (what, in, example string) {
-	what, in, example = "reads from", "bytes a second", "10MiB"
-	if t.Write {
-		what = "writes to"
+// Rate says in what the limit is, with an example.
+func (t Throttle) Rate() string {
+	if t.Bytes {
+		return "bytes a second, such as 10MiB"
 	}
-	if !t.Bytes {
-		in, example = "operations a second", "100"
-	}
-	return what, in, example
+	return "operations a second, such as 100"
 }
 
 var deviceRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^/dev/[A-Za-z0-9][A-Za-z0-9/_.-]*$`) })
@@ -130,26 +126,25 @@ func parseMemory(v string) (int64, error) {
 	return n, err
 }
 
-// Settings declares the limits of an environment whose processes are of this machine. who names the limited thing, as a
-// sentence has it: "the container". Where the environment has a memory of its own, a limit of it is not offered.
-func Settings(who string, ownMemory bool) []env.Setting {
+// Settings declares the limits of an environment whose processes are of this machine. Where the environment has a
+// memory of its own, a limit of it is not offered.
+func Settings(ownMemory bool) []env.Setting {
 	all := []env.Setting{
-		{Name: Weight, Default: "1024", Doc: "Processor time of " + who + " against other control groups when all " +
-			"want the processors, as Docker's --cpu-shares: 2 to 262144 (Linux, root).", Check: CheckWeight},
-		{Name: quota, Default: none, Doc: "Processor time that " + who + " may use, in processors, such as 0.5, as " +
-			"Docker's --cpus (Linux, root).", Check: unless(none, env.Parsed(parseQuota))},
-		{Name: cpuset, Default: every, Doc: "Processors of this machine that " + who + " may run on, such as 0 or " +
+		{Name: Weight, Default: "1024", Doc: "Processor time against other control groups when all want the " +
+			"processors, as Docker's --cpu-shares: 2 to 262144 (Linux, root).", Check: CheckWeight},
+		{Name: quota, Default: none, Doc: "Processor time of its processes here, in processors, as Docker's --cpus, " +
+			"such as 0.5 (Linux, root).", Check: unless(none, env.Parsed(parseQuota))},
+		{Name: cpuset, Default: every, Doc: "Processors of this machine for its processes, such as 0 or " +
 			"0-1,3 (Linux, root).", Check: unless(every, checkCPUs)},
 	}
 	if !ownMemory {
-		all = append(all, env.Setting{Name: memory, Default: none, Doc: "Limit of the memory of " + who + ", its " +
-			"page cache included, such as 512MiB (Linux, root).", Check: unless(none, env.Parsed(parseMemory))})
+		all = append(all, env.Setting{Name: memory, Default: none, Doc: "Limit of its memory, with its page cache, " +
+			"such as 512MiB (Linux, root).", Check: unless(none, env.Parsed(parseMemory))})
 	}
 	for _, t := range Throttles() {
-		what, in, example := t.Words()
-		doc := fmt.Sprintf("Limit of %s the disk that the files of %s lie on, in %s, such as %s; DEVICE:RATE limits "+
-			"another one. Where the kernel has cgroup v1, what it writes later by itself is not held back (Linux, "+
-			"root).", what, who, in, example)
+		doc := fmt.Sprintf("Rate of that I/O with the disk of its files, in %s, or DEVICE:RATE for another "+
+			"(Linux, root).",
+			t.Rate())
 		all = append(all, env.Setting{Name: t.Setting, Default: none, Doc: doc, Moves: env.MovesFiles,
 			Check: unless(none, func(v string) error {
 				_, _, err := t.Parse(v)

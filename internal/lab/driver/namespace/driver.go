@@ -27,20 +27,20 @@ func Infos() []env.Info {
 		Doc: "The built-in container: namespaces of this kernel and an overlay of the host's files; nothing to " +
 			"install.",
 		Settings: append([]env.Setting{
-			{Name: "root", Default: "/", Doc: "Directory that becomes the container's root; it stays unchanged. " +
-				"Other mounts below it are not visible inside.", Check: env.CheckAbsolute},
+			{Name: "root", Default: "/", Doc: "Directory that becomes the container's root, unchanged, without " +
+				"other mounts below it.", Check: env.CheckAbsolute},
 			stack.EnvSetting(),
 			{Name: "net", Default: "none", Doc: "none: a separate network with only a loopback; host: the host's.",
 				Check: env.OneOf("none", "host")},
 			{Name: "user", Default: "auto",
-				Doc: "host: root is the host's root; own: a user namespace; auto: host if tare runs as " +
-					"root, else own.",
+				Doc: "host: root is the host's root; own: a user namespace; auto: host if tare runs as root, else " +
+					"own.",
 				Check: env.OneOf("auto", "host", "own")},
-			{Name: "cpus", Default: "all", Doc: "Processors the agent may use, as a list such as 0 or 0-1,3.",
+			{Name: "cpus", Default: "all", Doc: "Processors the agent may use, such as 0 or 0-1,3.",
 				Check: env.Parsed(cgroup.ParseCPUs)},
 			{Name: "dir", Default: "a temporary directory",
-				Doc: "Directory for everything written inside; its file system must support an overlay's " +
-					"upper layer.", Check: env.CheckAbsolute},
+				Doc:   "Directory for everything written inside, which must support an overlay's upper layer.",
+				Check: env.CheckAbsolute},
 		}, limits()...),
 		Mounts: mountKinds(),
 		Driver: Driver{},
@@ -59,7 +59,7 @@ func Infos() []env.Info {
 }
 
 // limits are the settings of control groups.
-func limits() []env.Setting { return limited.Settings("the container", false) }
+func limits() []env.Setting { return limited.Settings(false) }
 
 // has tells whether the stack that a container is to have is installed, and whether its limits can be set.
 func has(ctx context.Context, s env.Spec) env.Status {

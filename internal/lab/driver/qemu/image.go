@@ -26,34 +26,34 @@ func imageSettings() []env.Setting {
 	return []env.Setting{
 		{Name: vdisk.SettingFormat, Default: "raw", Doc: "The disk's format: raw, qcow2, vdi, vmdk, vhd or vhdx.",
 			Check: env.OneOf(vdisk.Formats()...)},
-		{Name: vdisk.SettingSubformat, Default: "", Doc: "The variant of the format: dynamic or static (vdi), " +
-			"monolithicSparse, monolithicFlat, streamOptimized (read only) or rawdisk (refers to device=) (vmdk), " +
-			"dynamic or fixed (vhd, vhdx); the first is the default.", Check: or(env.OneOf(vdisk.Subformats("")...))},
+		{Name: vdisk.SettingSubformat, Default: "", Doc: "Its variant: dynamic or static (vdi), monolithicSparse, " +
+			"monolithicFlat, streamOptimized (read only) or rawdisk (device=) (vmdk), dynamic or fixed (vhd, " +
+			"vhdx); by default the first.", Check: or(env.OneOf(vdisk.Subformats("")...))},
 		{Name: vdisk.SettingState, Default: vdisk.Fresh,
-			Doc: "State of the image: fresh, aged (all blocks first written in a fixed random order, and the file " +
-				"laid out with gaps on the host), or compacted (aged, then compacted by VBoxManage if it is " +
-				"installed and the format is vdi, else converted by qemu-img).", Check: env.OneOf(vdisk.States()...)},
+			Doc: "Its state: fresh, aged (written in a fixed random order, with gaps on the host) or compacted " +
+				"(aged, then compacted by VBoxManage if possible and vdi, else converted by qemu-img).",
+			Check: env.OneOf(vdisk.States()...)},
 		{Name: vdisk.SettingPreallocation, Default: "",
-			Doc: "Preallocation on the host: off, metadata (qcow2), falloc (reserved) or full (written); the " +
-				"default is falloc for static subformats, else off.", Check: or(env.OneOf(vdisk.Preallocations()...))},
+			Doc: "Preallocation on the host: off, metadata (qcow2), falloc (reserved) or full (written); by " +
+				"default falloc for static subformats, else off.", Check: or(env.OneOf(vdisk.Preallocations()...))},
 		{Name: vdisk.SettingCluster, Default: "",
 			Doc:   "Size of qcow2's clusters, a power of two from 512 to 2MiB; qemu-img's default is 64KiB.",
 			Check: or(vdisk.CheckCluster)},
 		{Name: vdisk.SettingExtendedL2, Default: "off",
-			Doc:   "Whether qcow2's clusters are divided into 32 parts that are allocated separately: on or off.",
+			Doc:   "32 separately allocated parts in each of qcow2's clusters: on or off.",
 			Check: env.OneOf("on", "off")},
-		{Name: vdisk.SettingDevice, Default: "", Doc: "A block device instead of a file: loop, which tare makes " +
-			"for a file of its own, or the path of a device that is OVERWRITTEN; repeat it in destroy=."},
+		{Name: vdisk.SettingDevice, Default: "", Doc: "A block device in the place of a file: loop, for a file of " +
+			"tare's own, or the path of a device that is OVERWRITTEN; repeat it in destroy=."},
 		{Name: vdisk.SettingDestroy, Default: "",
-			Doc: "The same device as in device=, to confirm that everything on it may be destroyed."},
+			Doc: "The same device again: everything on it may be destroyed."},
 		{Name: vdisk.SettingFill, Default: "", Doc: "Size of a file " + vdisk.FillName +
-			" that is written to the disk when it is made, such as 64MiB, for workloads with file=" + vdisk.FillName +
-			": the only way to read from an image that cannot be written.", Check: or(vdisk.CheckFill)},
+			" made with the disk, such as 64MiB, to be read by workloads with file=" + vdisk.FillName +
+			", also from an image that cannot be written.", Check: or(vdisk.CheckFill)},
 		{Name: vdisk.SettingFillData, Default: "",
-			Doc:   "Contents of that file: random (incompressible; the default), or half (compresses to about a half).",
+			Doc:   "Its contents: random (incompressible, the default) or half (compresses to about a half).",
 			Check: or(env.OneOf(vdisk.FillKinds()...))},
-		{Name: settingDiscard, Default: "ignore", Doc: "Effect of the guest's discards: ignore, or unmap, " +
-			"which frees the space on the host; raw and qcow2 only.", Check: env.OneOf("ignore", "unmap")},
+		{Name: settingDiscard, Default: "ignore", Doc: "What the guest's discards do: ignore, or unmap, which " +
+			"frees space on the host (raw and qcow2).", Check: env.OneOf("ignore", "unmap")},
 	}
 }
 

@@ -25,17 +25,15 @@ const (
 // networkSettings are those of the machine's network card.
 func networkSettings() []env.Setting {
 	return []env.Setting{
-		{Name: "nic", Default: "none", Doc: "Network card: none, virtio or e1000, on a user-mode network without " +
-			"access to anything; with network workloads it reaches everything that the host reaches.",
+		{Name: "nic", Default: "none", Doc: "Network card: none, virtio or e1000, which reaches nothing, or with " +
+			"network workloads what the host reaches.",
 			Check: env.OneOf("none", "virtio", "e1000"), Try: []string{"virtio", "e1000"}, Moves: env.MovesNetwork},
-		{Name: "net", Default: netUser, Doc: "What the card is connected to (with it, nic is virtio unless given): " +
-			"user, QEMU's user-mode network; or, in network namespaces of the run's own, which have nothing but the " +
-			"run's peer: tap, a tap device; bridge, one on a bridge, with the peer behind a veth pair; macvtap, one " +
-			"on a veth pair. All but user need Linux and root.",
+		{Name: "net", Default: netUser, Doc: "The card's network: user, QEMU's own; tap, bridge or macvtap, the " +
+			"host's kernel in namespaces of the run's own (Linux, root).",
 			Check: env.OneOf(netUser, netTap, netBridge, netMacvtap), Try: []string{netUser, netTap, netBridge},
 			Moves: env.MovesNetwork},
-		{Name: "vhost", Default: "off", Doc: "Whether the host's kernel moves the packets between the guest and a " +
-			"tap or macvtap, instead of QEMU: on or off; on needs nic=virtio and /dev/vhost-net.",
+		{Name: "vhost", Default: "off", Doc: "The host's kernel moves packets between guest and tap or macvtap in " +
+			"QEMU's place: on or off; needs nic=virtio and /dev/vhost-net.",
 			Check: env.OneOf("on", "off"), Try: []string{"on", "off"}, Moves: env.MovesNetwork},
 	}
 }

@@ -47,11 +47,10 @@ type rootImage struct {
 
 func rootSettings() []env.Setting {
 	return []env.Setting{
-		{Name: "root", Default: rootNone, Doc: "Root image in which workloads run; it is never written to: debian, " +
-			"the image of tare guest build; the path of a raw or qcow2 image with an ext4 file system; or none: " +
-			"the guest has only the agent.", Check: checkRoot},
+		{Name: "root", Default: rootNone, Doc: "Root image for workloads, never written to: debian (of tare guest " +
+			"build), the path of a raw or qcow2 image with ext4, or none: only the agent.", Check: checkRoot},
 		{Name: "packages", Default: "",
-			Doc:   "Debian packages that root=debian must have, with commas between: postgresql,gcc.",
+			Doc:   "Debian packages of root=debian, with commas: postgresql,gcc.",
 			Check: checkPackages},
 		stack.EnvSetting(),
 	}

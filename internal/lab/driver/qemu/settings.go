@@ -70,42 +70,41 @@ type config struct {
 func settings() []env.Setting {
 	return slices.Concat([]env.Setting{
 		{Name: "accel", Default: "auto",
-			Doc: "Accelerator: kvm, hvf, whpx, or tcg, which emulates the CPU; auto uses the first one that " +
-				"really boots.", Check: env.OneOf("auto", "kvm", "hvf", "whpx", "tcg")},
+			Doc:   "Accelerator: kvm, hvf, whpx, or tcg, which emulates the CPU; auto: the first that really boots.",
+			Check: env.OneOf("auto", "kvm", "hvf", "whpx", "tcg")},
 		{Name: "arch", Default: archName(runtime.GOARCH),
 			Doc:   "The guest's architecture: x86_64, arm64 or riscv64; if it is not the host's, it is emulated.",
 			Check: checkArch},
 		{Name: "machine", Default: "q35 (x86_64), virt (arm64, riscv64)",
-			Doc: "QEMU's machine: q35, microvm or pc (a chipset of 1996) for x86_64, virt for arm64 and " +
-				"riscv64.",
+			Doc:   "QEMU's machine: q35, microvm or pc (a chipset of 1996) for x86_64, else virt.",
 			Check: env.OneOf("q35", "microvm", "pc", "virt"), Try: tryMachines()},
 		{Name: "cpus", Doc: "Virtual CPUs, 1 to 255; by default as many as this machine has.",
 			Check: env.Parsed(limits.ParseCPUs), Try: []string{"1"}},
-		{Name: "memory", Default: defaultMemory, Doc: "The guest's memory, such as 512MiB.",
+		{Name: "memory", Default: defaultMemory, Doc: "The guest's memory, such as 512MiB or 1GiB.",
 			Check: env.Parsed(limits.ParseMemory), Try: []string{"1GiB"}},
-		{Name: "kernel", Default: "auto", Doc: "The guest's kernel: cloud, generic, host, the release of a fetched " +
-			"kernel, or the path of an image; auto takes the first one with the needed drivers.",
+		{Name: "kernel", Default: "auto", Doc: "The guest's kernel: cloud, generic, host, a fetched release or an " +
+			"image's path; auto: the first with the needed drivers.",
 			Try: []string{"generic"}},
 		{Name: "disk", Default: "1GiB",
-			Doc:   "Size of the scratch disk, where file workloads run; with none they run in the guest's memory.",
+			Doc:   "Size of the scratch disk, where file workloads run; none: in the guest's memory.",
 			Check: env.Parsed(limits.ParseDisk)},
-		{Name: "cache", Default: "writeback", Doc: "The scratch disk's cache on the host: none, writeback, " +
-			"writethrough, directsync or unsafe, which ignores flushes.", Check: env.OneOf(cacheNames()...),
+		{Name: "cache", Default: "writeback", Doc: "The disk's cache on the host: none, writeback, writethrough, " +
+			"directsync, or unsafe, which ignores flushes.", Check: env.OneOf(cacheNames()...),
 			Try: []string{"writeback", "none", "writethrough", "directsync"}, Moves: env.MovesFiles},
 		{Name: "aio", Default: "threads",
 			Doc: "How QEMU reads and writes the disk: threads, native or io_uring; native needs cache=none or " +
 				"directsync.", Check: env.OneOf("threads", "native", "io_uring"),
 			Try: []string{"threads", "native", "io_uring"}, Moves: env.MovesFiles},
 		{Name: "iothread", Default: "off",
-			Doc: "Whether the scratch disk has a thread of QEMU's of its own: on, or off, where QEMU's main thread " +
-				"serves it.", Check: env.OneOf("on", "off"), Try: []string{"on", "off"}, Moves: env.MovesFiles},
+			Doc:   "A thread of QEMU's own for the disk: on, or off for QEMU's main thread.",
+			Check: env.OneOf("on", "off"), Try: []string{"on", "off"}, Moves: env.MovesFiles},
 	}, networkSettings(), []env.Setting{
 		{Name: "cpu", Default: "auto",
-			Doc: "QEMU's CPU model, such as Skylake-Client; auto is host when virtualised, max or cortex-a72 when " +
-				"emulated.", Check: checkCPU},
+			Doc:   "QEMU's CPU model, such as Skylake-Client; auto: host, or if emulated max or cortex-a72.",
+			Check: checkCPU},
 		{Name: "append", Default: "", Doc: "More arguments for the guest's kernel.", Check: env.CheckArguments},
 		{Name: "boot", Default: "60s (tcg), 30s",
-			Doc:   "How long a boot may take until the agent answers, 1s to 1h; each mount adds 3s to the default.",
+			Doc:   "How long a boot may take, 1s to 1h; each mount adds 3s to the default.",
 			Check: env.Parsed(limits.ParseBoot)},
 		{Name: "sandbox", Default: "on", Doc: "QEMU's system call filter: on or off.", Check: env.OneOf("on", "off"),
 			Try: []string{"on", "off"}},
@@ -113,7 +112,7 @@ func settings() []env.Setting {
 }
 
 // groupSettings are the limits of QEMU's process by control groups.
-func groupSettings() []env.Setting { return limited.Settings("QEMU", true) }
+func groupSettings() []env.Setting { return limited.Settings(true) }
 
 // parse reads the settings of a spec. The error says what to change.
 func parse(s *env.Spec) (config, error) {

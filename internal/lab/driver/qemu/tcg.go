@@ -11,8 +11,7 @@ const tcgAuto = "auto"
 
 func tcgSettings() []env.Setting {
 	return []env.Setting{{Name: "tcg", Default: tcgAuto,
-		Doc: "Threads that emulate the guest's CPUs: multi, one for each; single, one for all; auto is QEMU's " +
-			"choice.",
+		Doc:   "Threads that emulate CPUs: multi, one for each; single, one for all; auto: QEMU's choice.",
 		Check: env.OneOf(tcgAuto, "multi", "single"), Try: []string{"single"}}}
 }
 

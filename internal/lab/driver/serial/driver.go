@@ -37,15 +37,14 @@ func Infos() []env.Info {
 			"serial port.",
 		ArgDoc: "PLACE", ArgNeeds: true,
 		Settings: []env.Setting{
-			{Name: "baud", Default: strconv.Itoa(defaultBaud), Doc: "Speed of a serial device; sockets and pipes " +
-				"have none.", Check: checkBaud},
+			{Name: "baud", Default: strconv.Itoa(defaultBaud), Doc: "Speed of a serial device.", Check: checkBaud},
 			{Name: "wait", Default: "1m", Doc: "How long to wait for the guest, which may still boot.",
 				Check: checkWait},
-			{Name: "emulated", Default: "no", Doc: "yes: the guest's processor is emulated or interpreted in " +
-				"software, and its figures are marked. A guest of QEMU's emulator tells by itself.",
+			{Name: "emulated", Default: "no", Doc: "yes: the guest's processor is emulated or interpreted, and its " +
+				"figures are marked; QEMU's emulator tells by itself.",
 				Check: env.OneOf("no", "yes")},
-			{Name: "remote", Default: "no", Doc: "yes: the TCP port may be on another machine, although whoever " +
-				"can reach it can read and change everything on the line.", Check: env.OneOf("no", "yes")},
+			{Name: "remote", Default: "no", Doc: "yes: the TCP port may be on another machine; whoever reaches it " +
+				"can read and change everything.", Check: env.OneOf("no", "yes")},
 		},
 		Driver: driver{},
 		Alone:  func(env.Spec) error { return env.OneLine() },

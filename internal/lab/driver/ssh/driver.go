@@ -31,17 +31,17 @@ import (
 func Infos() []env.Info {
 	return []env.Info{{
 		Name: "ssh", ArgDoc: "[USER@]HOST[:PORT]", ArgNeeds: true,
-		Doc: "A machine reached with OpenSSH, with your own configuration and keys; its host key must be known.",
+		Doc: "A machine reached with OpenSSH, with your own configuration and keys.",
 		Settings: []env.Setting{
 			{Name: "user", Doc: "User there; same as USER@ in the argument.", Names: env.NamesUser},
 			{Name: "port", Doc: "Port; same as :PORT in the argument.", Check: checkPort},
-			{Name: "identity", Doc: "Private key file; no other key is offered.", Check: checkFile},
-			{Name: "config", Default: "your own", Doc: "OpenSSH configuration file to use instead of your own.",
+			{Name: "identity", Doc: "Private key file, in the place of all others.", Check: checkFile},
+			{Name: "config", Default: "your own", Doc: "OpenSSH configuration file.",
 				Check: checkFile},
-			{Name: "known_hosts", Default: "your own", Doc: "File of known host keys to use instead of your own.",
+			{Name: "known_hosts", Default: "your own", Doc: "File of known host keys.",
 				Check: checkFile},
-			{Name: "host_key", Default: "known", Doc: "known: reject a host whose key is not known; new: accept and " +
-				"store the key of a new host. A changed key is always rejected.",
+			{Name: "host_key", Default: "known", Doc: "known: reject a host whose key is not known; new: store the " +
+				"key of a new host, never a changed one.",
 				Check: func(v string) error {
 					if v != "known" && v != "new" {
 						return fmt.Errorf("%q is not one of known, new", v)
@@ -55,8 +55,8 @@ func Infos() []env.Info {
 			}},
 			{Name: "dir", Default: "/var/tmp, $TMPDIR, /tmp or $HOME",
 				Doc: "Directory there for the agent and for file workloads.", Check: checkRemoteDir},
-			{Name: "peer", Doc: "An address of this machine that the host reaches, such as 192.0.2.1: the other end " +
-				"of network workloads then listens there as well, and access needs the run's token.",
+			{Name: "peer", Doc: "Address of this machine, such as 192.0.2.1, at which the other end of network " +
+				"workloads then listens as well.",
 				Check: checkPeer},
 		},
 		Mounts: []env.MountKind{folder.DirKind(false)},

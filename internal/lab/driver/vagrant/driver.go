@@ -36,16 +36,16 @@ func Infos() []env.Info {
 				Names: env.NamesInstance},
 			{Name: "provider", Default: "Vagrant's choice",
 				Doc: "Provider: " + strings.Join(providers, ", ") + " or another plugin's.", Check: checkWord},
-			{Name: "up", Default: "no", Doc: "yes brings the project's machine up if it is not; afterwards it is " +
-				"left as it was found.", Check: env.OneOf("yes", "no")},
-			{Name: "box", Doc: "Box of a scratch machine, which tare makes and destroys; with provider=docker, an " +
-				"image in which sshd runs."},
-			{Name: "vagrantfile", Doc: "Vagrantfile that a scratch machine's loads first, for what no setting says.",
+			{Name: "up", Default: "no", Doc: "yes: bring the project's machine up if it is not, and leave it " +
+				"afterwards as it was found.", Check: env.OneOf("yes", "no")},
+			{Name: "box", Doc: "Box of a scratch machine, made and destroyed; with provider=docker an image in " +
+				"which sshd runs."},
+			{Name: "vagrantfile", Doc: "Vagrantfile that a scratch machine's loads first.",
 				Check: checkFile},
 			{Name: "cpus", Default: "the provider's", Doc: "CPUs of a scratch machine.", Check: checkCPUs},
 			{Name: "memory", Default: "the provider's", Doc: "Memory of a scratch machine, such as 1GiB.",
 				Check: env.CheckMemory},
-			{Name: "wait", Default: "15m", Doc: "How long bringing a machine up may take.", Check: checkWait},
+			{Name: "wait", Default: "15m", Doc: "How long that machine may take to come up.", Check: checkWait},
 			{Name: "dir", Default: "/var/tmp, $TMPDIR, /tmp or $HOME",
 				Doc: "Directory there for the agent and for file workloads.", Check: checkGuestDir},
 		},

@@ -28,12 +28,10 @@ const currentSnapshot = "the current one"
 
 func cloneSettings() []env.Setting {
 	return []env.Setting{
-		{Name: "clone", Default: none, Doc: "Of a machine of yours: linked works in a linked clone of it, made " +
-			"from a snapshot and removed after the run; the machine itself is not changed, and need not run: none " +
-			"or linked.",
+		{Name: "clone", Default: none, Doc: "Of a machine of yours: linked works in a linked clone of a snapshot, " +
+			"removed after the run, whether the machine runs or not: none or linked.",
 			Check: env.OneOf(none, linked)},
-		{Name: "snapshot", Default: currentSnapshot, Doc: "With clone=linked: the snapshot to clone, by its name " +
-			"or UUID."},
+		{Name: "snapshot", Default: currentSnapshot, Doc: "With clone=linked: the snapshot's name or UUID."},
 	}
 }
 

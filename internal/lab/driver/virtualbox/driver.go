@@ -22,9 +22,8 @@ const name = "virtualbox"
 // Infos lists the drivers of this package.
 func Infos() []env.Info {
 	return []env.Info{{
-		Name: name,
-		Doc: "A machine of VirtualBox, made for the run with the agent as its first process; with a name, one " +
-			"of yours that runs.",
+		Name:     name,
+		Doc:      "A machine of VirtualBox, made for the run; with a name, one of yours that runs.",
 		ArgDoc:   "NAME",
 		Settings: settings(),
 		Mounts:   mountKinds(),

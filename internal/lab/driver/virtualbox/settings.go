@@ -66,16 +66,16 @@ type drive struct {
 // driveSettings are those of every disk.
 func driveSettings() []env.Setting {
 	return []env.Setting{
-		{Name: "controller", Default: "virtio-scsi", Doc: "What the disk is connected to: ide, ahci, nvme or " +
-			"virtio-scsi. It decides what a guest's flush is worth.", Check: env.OneOf(controllerNames()...),
+		{Name: "controller", Default: "virtio-scsi", Doc: "The disk's controller, which decides what a flush is " +
+			"worth: ide, ahci, nvme or virtio-scsi.", Check: env.OneOf(controllerNames()...),
 			Try: controllerNames(), Moves: env.MovesFiles},
-		{Name: "format", Default: formatVDI, Doc: "How the disk is kept: vdi (grows), vdi-fixed (written in full), " +
-			"or raw, a file without a format behind a VMDK descriptor.", Check: env.OneOf(formatVDI, formatFixed,
+		{Name: "format", Default: formatVDI, Doc: "The disk's file: vdi (grows), vdi-fixed (written in full) or " +
+			"raw, behind a VMDK descriptor.", Check: env.OneOf(formatVDI, formatFixed,
 			formatRaw), Try: []string{formatVDI, formatFixed}, Moves: env.MovesFiles},
-		{Name: "hostiocache", Default: "off", Doc: "Whether VirtualBox uses the host's page cache for the disk: on " +
-			"or off.", Check: env.OneOf("on", "off"), Try: []string{"on", "off"}, Moves: env.MovesFiles},
-		{Name: "ignore_flush", Default: byDefault, Doc: "Whether VirtualBox ignores the guest's flushes: on, off, or " +
-			"default, which is on for ide and for virtio-scsi with hostiocache=on, and off for the others.",
+		{Name: "hostiocache", Default: "off", Doc: "The host's page cache for the disk: on or off.",
+			Check: env.OneOf("on", "off"), Try: []string{"on", "off"}, Moves: env.MovesFiles},
+		{Name: "ignore_flush", Default: byDefault, Doc: "Guests' flushes are ignored: on, off, or default: on for " +
+			"ide, and for virtio-scsi with hostiocache=on, else off.",
 			Check: env.OneOf(byDefault, "on", "off")},
 	}
 }
@@ -85,22 +85,22 @@ const rootVar = "TARE_VIRTUALBOX_ROOT"
 
 func settings() []env.Setting {
 	return slices.Concat([]env.Setting{
-		{Name: "root", Default: "$" + rootVar, Doc: "Root directory of a system that has VirtualBox, instead of this " +
-			"machine's own; so versions are compared. Linux, as root.", Check: checkRoot},
-		{Name: "engine", Default: byDefault, Doc: "What executes the guest's code: hwvirt is the processor, with " +
-			"VirtualBox's kernel driver; interpreter needs no driver, has one CPU and is about 100 times slower; " +
-			"default takes the first that is there.",
+		{Name: "root", Default: "$" + rootVar, Doc: "Root directory of another system, whose VirtualBox is used, " +
+			"to compare versions (Linux, root).", Check: checkRoot},
+		{Name: "engine", Default: byDefault, Doc: "What executes the guest's code: hwvirt, the processor, by " +
+			"VirtualBox's kernel driver; interpreter, without a driver, with one CPU, about 100 times slower; or " +
+			"default, the first that is there.",
 			Check: env.OneOf(byDefault, "hwvirt", interpreter)},
 		{Name: "cpus", Default: "1", Doc: "Virtual CPUs, 1 to 64.",
 			Check: env.Parsed(limits.ParseCPUs)},
-		{Name: "memory", Default: defaultMemory, Doc: "The guest's memory, such as 1GiB.",
+		{Name: "memory", Default: defaultMemory, Doc: "The guest's memory, such as 512MiB or 1GiB.",
 			Check: env.Parsed(limits.ParseMemory)},
 		{Name: "disk", Default: defaultDisk,
-			Doc:   "Size of the scratch disk, where file workloads run; with none they run in the guest's memory.",
+			Doc:   "Size of the scratch disk, where file workloads run; none: in the guest's memory.",
 			Check: env.Parsed(limits.ParseDisk)},
 	}, driveSettings(), []env.Setting{
-		{Name: "paravirt", Default: "default (interpreter: none)", Doc: "Interface that the guest's kernel is " +
-			"offered: none, default, legacy, minimal, hyperv or kvm.",
+		{Name: "paravirt", Default: "default (interpreter: none)", Doc: "Interface offered to the guest's kernel: " +
+			"none, default, legacy, minimal, hyperv or kvm.",
 			Check: env.OneOf(none, byDefault, "legacy", "minimal", "hyperv", "kvm"),
 			Try:   []string{none, "legacy", "kvm"}},
 		{Name: "chipset", Default: "piix3", Doc: "The machine's chipset: piix3 or ich9.", Check: env.OneOf("piix3",
@@ -109,21 +109,20 @@ func settings() []env.Setting {
 			"efi")},
 		{Name: "nic", Default: none, Doc: "Network card: none, 82540EM, 82545EM, Am79C973 or virtio.",
 			Check: env.OneOf(cardNames()...)},
-		{Name: "nic_mode", Default: "null", Doc: "What the card is connected to: null, nothing; or nat, by which the " +
-			"guest reaches this machine.", Check: env.OneOf("null", nat)},
+		{Name: "nic_mode", Default: "null", Doc: "What the card is connected to: null, nothing; or nat, by which " +
+			"the guest reaches this machine.", Check: env.OneOf("null", nat)},
 		{Name: "nested_paging", Default: byDefault, Doc: "The processor's nested page tables: on, off or default.",
 			Check: env.OneOf(byDefault, "on", "off"), Try: []string{"off"}},
 		{Name: "large_pages", Default: byDefault, Doc: "Large pages for the guest's memory: on, off or default.",
 			Check: env.OneOf(byDefault, "on", "off"), Try: []string{"on"}},
-		{Name: "kernel", Default: "auto", Doc: "The guest's kernel: cloud, generic, the release of a fetched kernel, " +
-			"or the path of an image; auto takes the first one with the needed drivers."},
-		{Name: "modules", Default: "", Doc: "Folder with more modules for that kernel, such as a vboxguest.ko and " +
-			"vboxsf.ko for one that was built without them.", Check: checkFolder},
-		{Name: "boot", Default: "60s, 8m (interpreter)", Doc: "How long a boot may take until the agent answers, 10s " +
-			"to 1h.",
+		{Name: "kernel", Default: "auto", Doc: "The guest's kernel: cloud, generic, a fetched release or an " +
+			"image's path; auto: the first with the needed drivers."},
+		{Name: "modules", Default: "", Doc: "Folder with more modules for that kernel, such as vboxguest.ko and " +
+			"vboxsf.ko.", Check: checkFolder},
+		{Name: "boot", Default: "60s, 8m (interpreter)", Doc: "How long a boot may take, 10s to 1h.",
 			Check: env.Parsed(limits.ParseBoot)},
-		{Name: "saved", Default: "on", Doc: "Whether later openings in a run go on from the saved state of the first " +
-			"boot, instead of booting: on or off.", Check: env.OneOf("on", "off")},
+		{Name: "saved", Default: "on", Doc: "Later openings in a run go on from the saved state of the first boot: " +
+			"on or off.", Check: env.OneOf("on", "off")},
 	}, cloneSettings(), sshSettings())
 }
 

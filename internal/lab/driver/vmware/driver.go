@@ -82,23 +82,23 @@ type config struct {
 
 func settings() []env.Setting {
 	return []env.Setting{
-		{Name: "product", Default: "auto", Doc: "Which product: ws (Workstation), fusion or player; auto is fusion " +
-			"on macOS, else ws.",
+		{Name: "product", Default: "auto", Doc: "Product: ws (Workstation), fusion or player; auto: fusion on " +
+			"macOS, else ws.",
 			Check: env.OneOf("auto", "ws", "fusion", "player")},
 		{Name: "vmrun", Default: "auto",
-			Doc:   "Path of VMware's program vmrun; auto searches PATH and the usual folders.",
+			Doc:   "Path of VMware's vmrun; auto: searched in PATH and the usual folders.",
 			Check: checkPath},
 		{Name: "cpus", Default: "1", Doc: "Virtual CPUs, 1 to 64.", Check: env.Parsed(limits.ParseCPUs)},
 		{Name: "memory", Default: defaultMemory, Doc: "The guest's memory, such as 512MiB, a multiple of 4MiB.",
 			Check: env.Parsed(limits.ParseMemory)},
 		{Name: "disk", Default: defaultDisk,
-			Doc:   "Size of the scratch disk, where file workloads run; with none they run in the guest's memory.",
+			Doc:   "Size of the scratch disk, where file workloads run; none: in the guest's memory.",
 			Check: env.Parsed(limits.ParseDisk)},
 		{Name: "disk_type", Default: "dynamic",
-			Doc: "The disk's VMDK: dynamic grows as it is written (monolithicSparse), " +
-				"static has all its space (monolithicFlat).", Check: env.OneOf("dynamic", "static")},
+			Doc:   "The disk's VMDK: dynamic grows (monolithicSparse), static has all its space (monolithicFlat).",
+			Check: env.OneOf("dynamic", "static")},
 		{Name: "controller", Default: "pvscsi",
-			Doc:   "The disk's controller: pvscsi, lsilogic, nvme (with hardware version 13 or later) or sata.",
+			Doc:   "The disk's controller: pvscsi, lsilogic, nvme (hardware version 13 or later) or sata.",
 			Check: env.OneOf(controllerNames()...)},
 		{Name: "nic", Default: none, Doc: "Network card: none, vmxnet3, e1000 or e1000e.",
 			Check: env.OneOf(none, "vmxnet3", "e1000", "e1000e")},
@@ -106,16 +106,16 @@ func settings() []env.Setting {
 			Check: env.OneOf("nat", "bridged", "hostonly")},
 		{Name: "firmware", Default: "bios", Doc: "The machine's firmware: bios or efi.",
 			Check: env.OneOf("bios", "efi")},
-		{Name: "mitigations", Default: "on", Doc: "VMware's side-channel mitigations for this machine, which cost " +
-			"time where Hyper-V is on: on, or off, which disables them (ulm.disableMitigations).",
+		{Name: "mitigations", Default: "on", Doc: "VMware's side-channel mitigations, which cost time where " +
+			"Hyper-V is on: on, or off (ulm.disableMitigations).",
 			Check: env.OneOf("on", "off")},
 		{Name: "medium", Default: "iso", Doc: "What the machine boots from: iso (a CD) or vmdk (a disk).",
 			Check: env.OneOf("iso", "vmdk")},
-		{Name: "kernel", Default: "auto", Doc: "The guest's kernel: cloud or generic; auto takes the first one with " +
-			"the needed drivers.",
+		{Name: "kernel", Default: "auto", Doc: "The guest's kernel: cloud or generic; auto: the first with the " +
+			"needed drivers.",
 			Check: env.OneOf("auto", microvm.Cloud, microvm.Generic)},
 		{Name: "append", Default: "", Doc: "More arguments for the guest's kernel.", Check: env.CheckArguments},
-		{Name: "boot", Default: bootTime.String(), Doc: "How long a boot may take until the agent answers, 1s to 1h.",
+		{Name: "boot", Default: bootTime.String(), Doc: "How long a boot may take, 1s to 1h.",
 			Check: env.Parsed(limits.ParseBoot)},
 	}
 }

@@ -28,7 +28,7 @@ func latency(name, doc string, primary, tail bool) unit.Metric {
 
 func filesParam(def, doc string) workload.Param {
 	return workload.Param{Name: "files", Type: workload.Int, Default: def, Min: 1, Max: 1_000_000,
-		Doc: workload.Doc(doc + "; rounded up to whole modules of 64 files in 7 directories")}
+		Doc: workload.Doc(doc + "; rounded up to modules of 64")}
 }
 
 // whenCold limits the work of a trial to one pass over everything, because a second pass would find it cached.
@@ -63,9 +63,8 @@ func walkKind() workload.Kind {
 		Name: "dev.walk", Family: workload.FamilyFiles, WorkUnit: "module", Needs: needs,
 		Is: workload.Traits{Files: true},
 		Doc: workload.Doc("Walks a source tree as find does: each directory is opened and listed to its end, then " +
-			"its subdirectories. An entry is looked up only if the listing does not report its type; the number of " +
-			"such lookups is recorded. One unit is one module of 64 files in 7 directories; the modules are walked " +
-			"in turn. The tree is generated with the shape of Go's own source tree."),
+			"its subdirectories. An entry is looked up only if the listing does not report its type. The tree has " +
+			"the shape of Go's own; one unit is a module of 64 files in 7 directories."),
 		Params: []workload.Param{filesParam("4096", "files in the tree"), cacheParam()},
 		Metrics: []unit.Metric{rate("entries_per_second", "entries/s", "files and directories seen per second",
 			true), rate("directories_per_second", "dirs/s", "directories listed per second", false)},
@@ -82,8 +81,7 @@ func statusKind() workload.Kind {
 		Name: "dev.status", Family: workload.FamilyFiles, WorkUnit: "path", Needs: needs,
 		Is: workload.Traits{Files: true},
 		Doc: workload.Doc("Checks every file of a source tree as git status does: it calls lstat on each path of a " +
-			"sorted index, from the top of the tree, and compares size, modification time and inode. One unit is one " +
-			"path; after the last path it begins again."),
+			"sorted index, from the top of the tree, and compares size, modification time and inode."),
 		Params:     []workload.Param{filesParam("4096", "files in the tree"), cacheParam()},
 		Metrics:    []unit.Metric{rate("paths_per_second", "paths/s", "paths checked per second", true)},
 		MaxWorkFor: whenCold(func(p workload.Params) int64 { return modules(p) * moduleFiles }), Space: space,
@@ -101,20 +99,20 @@ func probeKind() workload.Kind {
 		Is: workload.Traits{Files: true},
 		Doc: workload.Doc("Resolves modules as Node.js and bundlers do, where most lookups find nothing. One unit " +
 			"resolves and loads one package from the top folder's node_modules and one file beside the importing " +
-			"file. With the defaults this takes 17 lookups, 10 of which find nothing, in the order of Node.js 20. " +
-			"More candidates stand for TypeScript and bundlers."),
+			"file: by default 17 lookups in the order of Node.js 20, 10 of which find nothing. More candidates " +
+			"stand for TypeScript and bundlers."),
 		Params: []workload.Param{
 			{Name: "packages", Type: workload.Int, Default: "512", Min: 1, Max: 100_000,
 				Doc: workload.Doc("number of packages; there are as many importing files")},
 			{Name: "depth", Type: workload.Int, Default: "5", Min: 1, Max: 32,
-				Doc: workload.Doc("folders between the top and the importing file; each is searched on the way up")},
+				Doc: workload.Doc("folders between the top and the importing file, each searched on the way up")},
 			{Name: "candidates", Type: workload.Int, Default: "3", Min: 0, Max: 64,
-				Doc: workload.Doc("extensions that are tried for a package without success")},
+				Doc: workload.Doc("extensions that are tried for a package in vain")},
 			cacheParam(),
 		},
 		Metrics: []unit.Metric{
-			rate("resolutions_per_second", "ops/s", "resolutions per second: one package and one file, resolved and "+
-				"loaded",
+			rate("resolutions_per_second", "ops/s", "packages and files, one of each, resolved and loaded per "+
+				"second",
 				true),
 			rate("lookups_per_second", "lookups/s", "names looked up per second, found or not", false),
 		},
@@ -132,14 +130,14 @@ func unpackKind() workload.Kind {
 	return workload.Kind{
 		Name: "dev.unpack", Family: workload.FamilyFiles, WorkUnit: "module", Needs: needs, MaxWorkFor: modules,
 		Is: workload.Traits{Files: true, ManyFiles: true},
-		Doc: workload.Doc("Unpacks a source tree from a generated archive in memory as tar does: make directories; " +
-			"create each file, write it in pieces of up to 10 KiB, set its time and permissions, close it; set the " +
-			"directories' times. One unit is one module of 64 files in 7 directories, with the sizes of Go's own " +
-			"source tree (median 1.8 KB, 564 KB in all). A trial unpacks the whole tree at most."),
-		Params: []workload.Param{filesParam("30000", "files in the whole tree")},
+		Doc: workload.Doc("Unpacks a source tree from an archive in memory as tar does: directories; each file, " +
+			"written in pieces of up to 10 KiB, with its time and permissions; the directories' times. One unit is " +
+			"a module of 64 files in 7 directories, with the sizes of Go's own tree (median 1.8 KB, 564 KB in " +
+			"all). A trial unpacks the whole tree at most."),
+		Params: []workload.Param{filesParam("30000", "files in the tree")},
 		Metrics: []unit.Metric{
-			rate("files_per_second", "files/s", "files unpacked per second; the time includes their directories", true),
-			rate("mib_per_second", "MiB/s", "bytes of content unpacked per second, in units of 1,048,576", false),
+			rate("files_per_second", "files/s", "files unpacked per second, with their directories", true),
+			rate("mib_per_second", "MiB/s", "bytes of content unpacked per second", false),
 		},
 		Space: space,
 		Lasts: unflushed,
@@ -152,11 +150,11 @@ func removeKind() workload.Kind {
 		Name: "dev.remove", Family: workload.FamilyFiles, WorkUnit: "module", Needs: needs, MaxWorkFor: modules,
 		Is: workload.Traits{Files: true, ManyFiles: true},
 		Doc: workload.Doc("Removes a source tree as rm -rf does: each directory is listed to its end, its entries " +
-			"are removed, then the directory. One unit is one module of 64 files in 7 directories, unpacked before " +
+			"are removed, then the directory. One unit is a module of 64 files in 7 directories, unpacked before " +
 			"the clock starts. A trial removes the whole tree at most."),
-		Params: []workload.Param{filesParam("30000", "files in the whole tree")},
+		Params: []workload.Param{filesParam("30000", "files in the tree")},
 		Metrics: []unit.Metric{rate("files_per_second", "files/s",
-			"files removed per second; the time includes their directories", true)},
+			"files removed per second, with their directories", true)},
 		Space: space,
 		Lasts: unflushed,
 		New:   func(workload.Params) (workload.Trial, error) { return &removal{}, nil },
@@ -167,15 +165,14 @@ func editKind() workload.Kind {
 	return workload.Kind{
 		Name: "dev.edit", Family: workload.FamilyFiles, WorkUnit: "edit", Needs: needs,
 		Is: workload.Traits{Files: true},
-		Doc: workload.Doc("Saves one of 64 files, stats it as often as dependants says, and reads it back. One unit " +
-			"is one such edit. If the read returns old content, the trial fails; if a stat returns the old size, it " +
-			"warns."),
+		Doc: workload.Doc("Saves one of 64 files, stats it as often as dependants says, and reads it back. If the " +
+			"read returns old content, the trial fails; if a stat returns the old size, it warns."),
 		Params: []workload.Param{
 			{Name: "how", Type: workload.Choice, Default: saveRename, Choices: []string{saveRename, saveInplace},
 				Doc: workload.Doc("rename: write a new file and rename it over the old one; inplace: empty the file " +
 					"and write it")},
 			{Name: "size", Type: workload.Size, Default: "4KiB", Min: 16, Max: 64 << 20,
-				Doc: workload.Doc("size of a file; edits make it up to 15 bytes larger")},
+				Doc: workload.Doc("size of a file, plus up to 15 bytes")},
 			{Name: "dependants", Type: workload.Int, Default: "16", Min: 0, Max: 100_000,
 				Doc: workload.Doc("stat calls after each save")},
 			{Name: "fsync", Type: workload.Bool, Default: "no", Doc: workload.Doc("flush the file before it is " +
@@ -184,8 +181,8 @@ func editKind() workload.Kind {
 		Metrics: []unit.Metric{
 			latency("edit_ns", "mean time of an edit: save, stat calls, read back", true,
 				false),
-			latency("edit_p50_ns", "median time of an edit", false, false),
-			latency("edit_p99_ns", "99th percentile of the time of an edit", false, true),
+			latency("edit_p50_ns", "that percentile of an edit's time", false, false),
+			latency("edit_p99_ns", "that percentile of an edit's time", false, true),
 		},
 		Space: func(p workload.Params) int64 { return editedFiles*2*(p.Int("size")+8192) + 1<<20 },
 		Lasts: flushedEach,
@@ -200,31 +197,30 @@ func journalKind() workload.Kind {
 	return workload.Kind{
 		Name: "dev.journal", Family: workload.FamilyFiles, WorkUnit: "commit", Needs: needs,
 		Is: workload.Traits{Files: true},
-		Doc: workload.Doc("Commits small transactions as an embedded database does. One unit is one commit of one " +
-			"row with an index, with the system calls and locks of SQLite 3.40 at synchronous=FULL, in their order. " +
-			"delete and truncate: the old pages go to a rollback journal (3 file flushes and 1 directory flush; " +
-			"truncate: one more). wal: the new pages go to a log (1 flush), and checkpoints copy them to the " +
-			"database, at intervals and at the end of the trial. Every page is compared afterwards."),
+		Doc: workload.Doc("Commits small transactions as an embedded database does: one row with an index, with " +
+			"the system calls and locks of SQLite 3.40 in their order. delete and truncate: the old pages go to a " +
+			"rollback journal (3 file flushes and 1 directory flush; truncate: one more). wal: the new pages go to " +
+			"a log (1 flush), and checkpoints copy them to the database."),
 		Params: []workload.Param{
 			{Name: "mode", Type: workload.Choice, Default: modeDelete,
 				Choices: []string{modeDelete, modeTruncate, modeWAL}, Doc: workload.Doc("SQLite's PRAGMA " +
 					"journal_mode")},
 			{Name: "pages", Type: workload.Int, Default: "3", Min: 1, Max: 1000,
-				Doc: workload.Doc("pages of 4 KiB that a commit changes; a rollback journal adds page 1")},
+				Doc: workload.Doc("pages of 4 KiB that a commit changes, besides page 1 in a rollback journal")},
 			{Name: "size", Type: workload.Size, Default: "4MiB", Min: 64 << 10, Max: 1 << 30,
 				Doc: workload.Doc("size of the database")},
 			{Name: "checkpoint", Type: workload.Int, Default: "16", Min: 1, Max: 10_000,
-				Doc: workload.Doc("commits between checkpoints in mode wal; SQLite makes a checkpoint every 1000 " +
-					"pages, tare makes them more often so that short trials include some")},
+				Doc: workload.Doc("commits between checkpoints in mode wal, fewer than SQLite's 1000 pages so that " +
+					"short trials have some")},
 			{Name: "fsync", Type: workload.Bool, Default: "yes",
-				Doc: workload.Doc("yes: flush as the database does (synchronous=FULL); no: never flush (OFF)")},
+				Doc: workload.Doc("yes: flush as with synchronous=FULL; no: never (OFF)")},
 			{Name: "locks", Type: workload.Bool, Default: "yes",
-				Doc: workload.Doc("take and release the locks that the database takes")},
+				Doc: workload.Doc("take and release the database's locks")},
 		},
 		Metrics: []unit.Metric{
 			rate("commits_per_second", "commits/s", "transactions committed per second", true),
-			latency("commit_p50_ns", "median time of a commit", false, false),
-			latency("commit_p99_ns", "99th percentile of the time of a commit", false, true),
+			latency("commit_p50_ns", "that percentile of a commit's time", false, false),
+			latency("commit_p99_ns", "that percentile of a commit's time", false, true),
 		},
 		Space: func(p workload.Params) int64 {
 			return p.Int("size") + 2*p.Int("pages")*p.Int("checkpoint")*(dbPage+frameHeader) + 2<<20
@@ -246,22 +242,18 @@ func compileKind() workload.Kind {
 	return workload.Kind{
 		Name: "dev.compile", Family: workload.FamilyFiles, WorkUnit: "translation unit", Needs: needs,
 		Is: workload.Traits{Files: true, ManyFiles: true, Build: true},
-		Doc: workload.Doc("Does the file operations of building a C project, in the proportions of a real build (Lua " +
-			"with gcc 12). For each translation unit, 102 headers of 0.2 to 27 KB are found and read after 129 " +
-			"misses on the include path; an object of 16 KB is written in small pieces, archived and linked. It " +
-			"starts no programs, and its only CPU time is that of the operations, unless think adds some. One unit " +
-			"is one translation unit; after the number of units given by units, the results are removed and the " +
-			"build begins again. With workaround, the sources are first copied to the environment's own disk, and " +
-			"the results are copied back at the end, as cp does it; each unit copies its source and its share of the " +
-			"headers."),
+		Doc: workload.Doc("Does the file operations of building a C project, in the proportions of a real build " +
+			"(Lua with gcc 12), without starting programs. For each translation unit, 102 headers of 0.2 to 27 KB " +
+			"are found and read after 129 misses on the include path; an object of 16 KB is written in small " +
+			"pieces, archived and linked. After units of them the results are removed and the build begins again."),
 		Params: []workload.Param{
 			{Name: "units", Type: workload.Int, Default: "64", Min: 1, Max: 10_000,
 				Doc: workload.Doc("translation units in the project")},
 			{Name: "rename", Type: workload.Bool, Default: "yes",
-				Doc: workload.Doc("yes: write an object under another name and rename it (clang, ccache, Go, Rust); " +
-					"no: write it in place (gcc)")},
+				Doc: workload.Doc("yes: write an object under another name and rename it, as clang, ccache, Go and " +
+					"Rust do; no: in place, as gcc")},
 			{Name: "think", Type: workload.Duration, Default: "0s",
-				Doc: workload.Doc("CPU time to spend per unit between reading and writing, in a busy loop")},
+				Doc: workload.Doc("CPU time to spend per unit in a busy loop")},
 			workaroundParam(),
 			cacheParam(),
 		},

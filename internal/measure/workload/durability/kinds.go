@@ -22,16 +22,16 @@ func Kinds() []workload.Kind {
 	return []workload.Kind{{
 		Name: "durability.fsync", Family: workload.FamilyFiles, WorkUnit: "flush",
 		Doc: workload.Doc("Overwrites 4 KiB of a preallocated file and flushes it to stable storage (fdatasync, if " +
-			"the system has it), again and again. Compare the cost of a flush in an environment with its host: if it " +
-			"costs less in the environment, it does not reach the host's disk."),
+			"the system has it), again and again. If a flush costs less in an environment than on its host, it " +
+			"does not reach the host's disk."),
 		Params: []workload.Param{
 			{Name: "size", Type: workload.Size, Default: "1MiB", Min: slot, Max: 1 << 30,
 				Doc: workload.Doc("size of the file; its pages are overwritten in turn")},
 		},
 		Metrics: []unit.Metric{
-			latency("flush_p50", "median time of a write and its flush", true),
-			latency("flush_p1", "1st percentile of the time of a write and its flush", false),
-			latency("flush_p99", "99th percentile of the time of a write and its flush", false),
+			latency("flush_p50", "that percentile of the time of a write and its flush", true),
+			latency("flush_p1", "that percentile of the time of a write and its flush", false),
+			latency("flush_p99", "that percentile of the time of a write and its flush", false),
 		},
 		Needs:   workload.Needs{FS: true},
 		MaxWork: 1 << 20,

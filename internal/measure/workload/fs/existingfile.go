@@ -28,10 +28,8 @@ const defaultSize = "64MiB"
 func fileParam() workload.Param {
 	return workload.Param{
 		Name: "file", Type: workload.Text,
-		Doc: workload.Doc("an existing file to read instead of one that tare makes: its path below the mount (a " +
-			"directory of your own is the mount dir:PATH). It is opened read-only and never changed. All of it is " +
-			"read, up to the last whole record; size=, if given, must be its size. Its content is not known: a " +
-			"sample is read twice and must be the same in all targets"),
+		Doc: workload.Doc("an existing file to read, below the mount (dir:PATH for one of your own); it is never " +
+			"changed, and size= must be its size, if given"),
 	}
 }
 

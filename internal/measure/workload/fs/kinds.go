@@ -35,10 +35,8 @@ func smallFiles() workload.Kind {
 		Name: "fs.smallfiles", Family: workload.FamilyFiles, WorkUnit: "file",
 		Is: workload.Traits{Files: true, ManyFiles: true},
 		Doc: workload.Doc("Handles many small files in five phases: create and write, stat, open and read, rename " +
-			"within the directory, unlink. Each phase covers all files before the next phase begins. One unit of " +
-			"work is one file through all five phases; if there is more work than files, it is done in rounds of " +
-			"equal size. Names are precomputed and relative to an open directory; contents are incompressible, and " +
-			"each read is checked."),
+			"within the directory, unlink. Each phase covers all files before the next one begins; one unit of " +
+			"work is a file through all five. Contents are incompressible, and each read is checked."),
 		Params: []workload.Param{
 			{Name: "files", Type: workload.Int, Default: "1000", Min: 1, Max: 1_000_000,
 				Doc: workload.Doc("files that exist at the same time")},
@@ -47,15 +45,15 @@ func smallFiles() workload.Kind {
 			{Name: "dirs", Type: workload.Int, Default: "10", Min: 1, Max: 100_000,
 				Doc: workload.Doc("directories over which the files are spread")},
 			{Name: "fsync", Type: workload.Bool, Default: "no",
-				Doc: workload.Doc("flush each file (fsync) after writing it, inside the timed section")},
+				Doc: workload.Doc("flush each file (fsync) after writing it, timed")},
 		},
 		Metrics: []unit.Metric{
 			rate("files_per_second", "files per second through all five phases", true),
-			rate("create_per_second", "files created, written and closed per second", false),
-			rate("stat_per_second", "files looked up by name per second", false),
-			rate("read_per_second", "files opened, read and closed per second", false),
-			rate("rename_per_second", "files renamed within their directory per second", false),
-			rate("unlink_per_second", "files removed per second", false),
+			rate("create_per_second", "files per second in that phase", false),
+			rate("stat_per_second", "files per second in that phase", false),
+			rate("read_per_second", "files per second in that phase", false),
+			rate("rename_per_second", "files per second in that phase", false),
+			rate("unlink_per_second", "files per second in that phase", false),
 		},
 		Needs: workload.Needs{FS: true, CPUBound: true}, // most of a buffered operation is the kernel's work
 		New: func(p workload.Params) (workload.Trial, error) {

@@ -8,55 +8,44 @@ import (
 	"tare/internal/unit"
 )
 
-const common = " The data is incompressible, generated from the run's seed, and verified outside the timed section. " +
-	"The file size is rounded down to a multiple of the record size. With several threads, each has its own range of " +
-	"the file, or with files=own its own file. All threads pass a barrier first; the rate counts all of them until " +
-	"the last is done."
-
 func seqWrite() workload.Kind {
-	return recordKind("fs.seqwrite", "Writes a file from its beginning to its end, one record after the other. With "+
-		"create=yes every trial writes a new file, so blocks are allocated, and each further pass first truncates "+
-		"the file to 0 bytes. With create=no an existing file is overwritten in place. One operation is one pwrite "+
-		"of bs bytes (fio: rw=write ioengine=psync)."+common,
+	return recordKind("fs.seqwrite", "Writes a file from its beginning to its end, one record after the other "+
+		"(fio: rw=write ioengine=psync).",
 		profile{write: true}, "64KiB", []workload.Param{syncParam(), {
 			Name: "create", Type: workload.Bool, Default: "yes",
-			Doc: workload.Doc("yes: write a new file in each trial, so blocks are allocated; no: overwrite in place")}})
+			Doc: workload.Doc("yes: a new file in each trial, emptied before each pass, so that blocks are " +
+				"allocated; no: overwrite in place")}})
 }
 
 func seqRead() workload.Kind {
-	return recordKind("fs.seqread", "Reads a file from its beginning to its end, one record after the other. "+
-		"One operation is one pread of bs bytes (fio: rw=read ioengine=psync invalidate=0)."+common,
+	return recordKind("fs.seqread", "Reads a file from its beginning to its end, one record after the other (fio: "+
+		"rw=read ioengine=psync invalidate=0).",
 		profile{}, "64KiB", append(cacheParams(), fileParam()))
 }
 
 func randRead() workload.Kind {
-	return recordKind("fs.randread", "Reads the records of a file in a random order, each exactly once per pass. "+
-		"Each pass has its own order, which is drawn from the seed and the same in every target. One operation is "+
-		"one pread of bs bytes (fio: rw=randread ioengine=psync invalidate=0)."+common,
+	return recordKind("fs.randread", "Reads the records of a file in a random order from the seed, each exactly "+
+		"once per pass (fio: rw=randread ioengine=psync invalidate=0).",
 		profile{random: true}, "4KiB", append(cacheParams(), fileParam()))
 }
 
 func randWrite() workload.Kind {
 	return recordKind("fs.randwrite", "Overwrites the records of an existing, fully allocated file in a random "+
-		"order, each exactly once per pass. Each pass has its own order, which is drawn from the seed and the same "+
-		"in every target. One operation is one pwrite of bs bytes (fio: rw=randwrite ioengine=psync "+
-		"overwrite=1)."+common,
+		"order from the seed, each exactly once per pass (fio: rw=randwrite ioengine=psync overwrite=1).",
 		profile{random: true, write: true}, "4KiB", []workload.Param{syncParam()})
 }
 
 func mixed() workload.Kind {
 	params := append([]workload.Param{
 		{Name: "read_percent", Type: workload.Int, Default: "70", Min: 1, Max: 99,
-			Doc: workload.Doc("percentage of operations that read; the others write")},
+			Doc: workload.Doc("percentage of operations that read")},
 		{Name: "pattern", Type: workload.Choice, Default: "random", Choices: []string{"random", "sequential"},
 			Doc: workload.Doc("order of the records")},
 		syncParam(),
 	}, cacheParams()...)
-	return recordKind("fs.mixed", "Reads and overwrites the records of an existing, fully allocated file. The seed "+
-		"determines which operations read and which record each of them uses, the same in every target. Each record "+
-		"is used exactly once per pass. One operation is one pread or pwrite of bs bytes (fio: rw=randrw "+
-		"rwmixread=read_percent ioengine=psync)."+
-		common,
+	return recordKind("fs.mixed", "Reads and overwrites the records of an existing, fully allocated file, each "+
+		"exactly once per pass (fio: rw=randrw rwmixread=read_percent ioengine=psync). The seed determines which "+
+		"operations read, and which record each of them uses.",
 		profile{random: true, write: true, mixed: true}, "4KiB", params)
 }
 
@@ -65,15 +54,14 @@ func cacheParams() []workload.Param {
 		{
 			Name: "cache", Type: workload.Choice, Default: cacheWarm,
 			Choices: []string{cacheWarm, cacheGuestCold, cacheCold, cacheAttr, cacheAsIs},
-			Doc: workload.Doc("state of the page cache before buffered reads, verified before each trial. warm: the " +
-				"whole file was read once and stayed in the page cache; guest-cold: none of it is in the " +
-				"environment's page cache; cold: none of it is in the host's page cache either; attr-expired: read " +
-				"once, then not used until the cached attributes of a shared folder have expired; as-is: no " +
-				"preparation. A cold trial does at most one pass. If the state is not reached, the trial fails"),
+			Doc: workload.Doc("page cache before buffered reads, verified, else the trial fails: warm: the whole " +
+				"file was read and stayed; guest-cold: the environment's has none of it; cold: nor has the host's, " +
+				"for one pass a trial; attr-expired: read, then unused until a shared folder's cached attributes " +
+				"have expired; as-is: no preparation"),
 		},
 		{Name: "attr_wait", Type: workload.Duration, Default: "0s",
-			Doc: workload.Doc("waiting time of cache=attr-expired; 0s: 1.1 times the attribute lifetime in the " +
-				"mount's options, or 3 s if they have none")},
+			Doc: workload.Doc("wait of cache=attr-expired; 0s: 1.1 times the attribute lifetime in the mount's " +
+				"options, or 3 s without")},
 	}
 }
 
@@ -82,10 +70,9 @@ func syncParam() workload.Param {
 		Name: "fsync", Type: workload.Choice, Default: syncNone,
 		Choices: []string{syncNone, syncEnd, syncEach, syncDataEnd, syncDataEach, syncFullEnd,
 			syncFullEach},
-		Doc: workload.Doc("flush inside the timed section: none; end: fsync after each pass over the file and after " +
-			"the last record; each: after every record; datasync-end, datasync-each: the same with fdatasync; " +
-			"full-end, full-each: the same down to the medium, for which macOS has a call of its own (F_FULLFSYNC); " +
-			"elsewhere fsync does that; engine=mmap uses msync")}
+		Doc: workload.Doc("timed flush: none; end: fsync after each pass and the last record; each: after every " +
+			"record; datasync-end, datasync-each: by fdatasync; full-end, full-each: down to the medium, which on " +
+			"macOS needs F_FULLFSYNC; with engine=mmap by msync")}
 }
 
 // recordKind makes the table row of a record workload. They differ in profile, default record size and parameters.
@@ -96,35 +83,35 @@ func recordKind(name, doc string, p profile, bs string, extra []workload.Param) 
 		{Name: "bs", Type: workload.Size, Default: bs, Min: minRecord, Max: maxRecord,
 			Doc: workload.Doc("record size: bytes per operation")},
 		{Name: "direct", Type: workload.Bool, Default: "no",
-			Doc: workload.Doc("bypass the page cache (O_DIRECT, F_NOCACHE, FILE_FLAG_NO_BUFFERING); if the file " +
-				"system cannot do that, the trial fails")},
+			Doc: workload.Doc("bypass the page cache (O_DIRECT, F_NOCACHE, FILE_FLAG_NO_BUFFERING); the trial " +
+				"fails where that is impossible")},
 		{Name: "data", Type: workload.Choice, Default: fileio.Random, Choices: []string{fileio.Random, fileio.Zero},
 			Doc: workload.Doc("random: incompressible, no page repeated; zero: all zeros, which compressing and " +
-				"thin-provisioned storage does not store")},
+				"thin storage does not store")},
 		{Name: "threads", Type: workload.Int, Default: "1", Min: 1, Max: 256,
 			Doc: workload.Doc("number of threads")},
 		{Name: "files", Type: workload.Choice, Default: "shared", Choices: []string{"shared", "own"},
-			Doc: workload.Doc("shared: the threads divide the records of one file; own: each thread has a file of " +
-				"the full size")},
+			Doc: workload.Doc("shared: threads divide the records of one file; own: each has a file of the full " +
+				"size")},
 		{
 			Name: "engine", Type: workload.Choice, Default: enginePsync,
 			Choices: []string{enginePsync, engineRing, engineMmap, engineAuto},
 			Doc: workload.Doc("psync: one system call per operation; io_uring: qd operations in flight (Linux); " +
-				"mmap: copies to and from mapped memory; auto: io_uring if qd is above 1 and the kernel allows it, " +
-				"else qd threads with a warning"),
+				"mmap: mapped memory; auto: io_uring for qd above 1 if the kernel allows it, else qd threads with " +
+				"a warning"),
 		},
 		{Name: "qd", Type: workload.Int, Default: "1", Min: 1, Max: 4096,
-			Doc: workload.Doc("queue depth: operations that each thread keeps in flight")},
+			Doc: workload.Doc("queue depth: operations in flight of each thread")},
 		{Name: "pages", Type: workload.Choice, Default: string(fileio.OrdinaryPages), Choices: fileio.PagesChoices,
 			Doc: workload.Doc(fileio.PagesDoc)},
 		{Name: "latency", Type: workload.Bool, Default: "no",
-			Doc: workload.Doc("time every operation and report percentiles; adds one clock reading per operation")},
+			Doc: workload.Doc("report percentiles of the operations, for one clock reading each")},
 	}
 	metrics := []unit.Metric{
 		{Name: "ops_per_second", Unit: "ops/s", Better: unit.Higher, Timed: true, Primary: p.random,
-			Doc: workload.Doc("records per second (IOPS); one operation moves bs bytes")},
+			Doc: workload.Doc("records per second (IOPS)")},
 		{Name: "mib_per_second", Unit: "MiB/s", Better: unit.Higher, Timed: true, Primary: !p.random,
-			Doc: workload.Doc("bytes read or written per second, in units of 1,048,576")},
+			Doc: workload.Doc("bytes read or written per second")},
 	}
 	return workload.Kind{
 		Name: name, Family: workload.FamilyFiles, Is: p.traits(),
@@ -178,10 +165,10 @@ var quantiles = []struct {
 	tail      bool
 	split     bool
 }{
-	{"p50_us", "median time of an operation", 0.5, false, true},
-	{"p90_us", "90th percentile of an operation's time", 0.9, false, false},
-	{"p99_us", "99th percentile of an operation's time", 0.99, true, true},
-	{"p999_us", "99.9th percentile of an operation's time", 0.999, true, false},
+	{"p50_us", "that percentile of an operation's time", 0.5, false, true},
+	{"p90_us", "that percentile of an operation's time", 0.9, false, false},
+	{"p99_us", "that percentile of an operation's time", 0.99, true, true},
+	{"p999_us", "that percentile of an operation's time", 0.999, true, false},
 	{"max_us", "longest time of an operation", 1, true, false},
 }
 

@@ -53,12 +53,12 @@ func Kinds() []workload.Kind {
 	metrics := func(probed bool) []unit.Metric {
 		all := []unit.Metric{
 			{Name: Ready, Unit: "s", Better: unit.Lower, Timed: true, Primary: true, Doc: workload.Doc("time from " +
-				"the decision to have the environment until its first work is done, and the probe if there is one")},
-			took(Created, "until the driver has made, started or entered the environment"),
-			took(Agent, "from then until the first word of the agent in it: its first instruction, and the way back"),
-			took(Worked, "from then until a new process of the agent has done a first piece of work"),
-			took(Stopped, "until the agent has left after it was told to"),
-			took(Gone, "from then until all that was made for the environment is removed"),
+				"the decision to have it until its first work, and the probe if there is one, is done")},
+			took(Created, "until the driver has made, started or entered it"),
+			took(Agent, "from then until the agent's first word from it"),
+			took(Worked, "from then until a new process has done a first piece of work"),
+			took(Stopped, "until the agent has left when told to"),
+			took(Gone, "from then until everything made for it is removed"),
 		}
 		if probed {
 			all = append(all, took(Probed, "from the first work until the probe has ended with exit code 0"))
@@ -67,25 +67,17 @@ func Kinds() []workload.Kind {
 	}
 	return []workload.Kind{{
 		Name: Kind, Family: workload.FamilyLaunch, WorkUnit: "launch", MaxWork: 1, Unseeded: true, Controller: true,
-		Doc: workload.Doc("Makes another environment like the target, uses it once, and removes it: what it costs to " +
-			"have one. The target itself stays open meanwhile. Images, kernels and states that the driver keeps are " +
-			"there from the warm-up on. Settings count, mounts do not: they are measured in the target. The " +
-			"states host_memory, host_memory_proportional, host_processes and host_disk are what it takes of the " +
-			"controller's machine once it is ready, where the driver knows that: the resident memory of its " +
-			"processes, the same with each shared page in equal parts for those that share it, how many processes " +
-			"these are, and the space of its own files without images that others share."),
+		Doc: workload.Doc("Makes another environment like the target, uses it once, and removes it: what it costs " +
+			"to have one. The target stays open meanwhile, and what the driver keeps (images, kernels, states) is " +
+			"there from the warm-up on. Settings count, mounts do not."),
 		Params: []workload.Param{
-			{Name: ProbeParam, Type: workload.Text, Doc: workload.Doc("a command line of the environment that must " +
-				"succeed before it counts as ready, such as one that asks for a page. It is started again while it " +
-				"fails")},
-			{Name: WaitParam, Type: workload.Duration, Default: "1m", Doc: workload.Doc("how long the probe may fail " +
-				"before the environment counts as not ready")},
+			{Name: ProbeParam, Type: workload.Text, Doc: workload.Doc("command line of the environment, repeated " +
+				"until it succeeds, before it counts as ready")},
+			{Name: WaitParam, Type: workload.Duration, Default: "1m", Doc: workload.Doc("how long the probe may " +
+				"fail")},
 			{Name: CacheParam, Type: workload.Choice, Default: "warm", Choices: []string{"warm", Cold},
-				Doc: workload.Doc("cold: the host's page cache is dropped before each launch, with images, kernels " +
-					"and " +
-					"programs that nobody has mapped. It needs root on Linux, and slows down all else on the host " +
-					"for a " +
-					"while")},
+				Doc: workload.Doc("warm, or cold: drop the host's page cache before each launch, with images, " +
+					"kernels and programs that nobody has mapped; needs root on Linux, and slows down the host")},
 		},
 		Metrics: metrics(false),
 		Dynamic: func(p workload.Params) []unit.Metric { return metrics(p[ProbeParam] != "") },

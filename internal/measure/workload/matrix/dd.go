@@ -21,35 +21,33 @@ func ddKind() workload.Kind {
 		Name: "fs.dd", Family: workload.FamilyFiles, WorkUnit: "round",
 		Is: workload.Traits{Files: true, Columns: map[string]workload.Moves{"write": {}, "read": {Read: true}}},
 		Doc: workload.Doc("Writes a file and reads it back as two calls of dd do: dd if=/dev/zero of=F bs=BS " +
-			"count=SIZE/BS, a flush, a pause, dd if=F of=/dev/null bs=BS. The write reads each block from /dev/zero " +
-			"and writes it to the file; the read reads each block and writes it to /dev/null. Files are opened with " +
-			"dd's flags. The time includes the close of the file, as dd's own figure does, but not the flush and the " +
-			"pause. One unit of work is one such round. The size is rounded down to a multiple of bs."),
+			"count=SIZE/BS, a flush, a pause, dd if=F of=/dev/null bs=BS. The time includes the close, as dd's own " +
+			"figure does, but not the flush and the pause."),
 		Params: []workload.Param{
 			{Name: "size", Type: workload.Size, Default: "160000KiB", Min: 1, Max: maxFile, Doc: workload.Doc("size " +
 				"of the file")},
 			{Name: "bs", Type: workload.Size, Default: "4KiB", Min: 1, Max: maxRecord,
 				Doc: workload.Doc("block size, any number of bytes")},
 			{Name: "data", Type: workload.Choice, Default: fileio.Zero, Choices: []string{fileio.Zero, fileio.Random},
-				Doc: workload.Doc("zero: from /dev/zero, as people use dd; compressing and thin-provisioned storage " +
-					"does not store zeros; random: incompressible data from memory")},
+				Doc: workload.Doc("zero: from /dev/zero, which compressing and thin storage does not store; " +
+					"random: incompressible, from memory")},
 			{Name: "sync", Type: workload.Bool, Default: "yes",
-				Doc: workload.Doc("flush the file between writing and reading, untimed")},
+				Doc: workload.Doc("flush between writing and reading, untimed")},
 			{Name: "pause", Type: workload.Duration, Default: "1s",
-				Doc: workload.Doc("how long to wait between writing and reading, untimed")},
+				Doc: workload.Doc("pause between writing and reading, untimed")},
 			{Name: "pages", Type: workload.Choice, Default: string(fileio.OrdinaryPages), Choices: fileio.PagesChoices,
 				Doc: workload.Doc(fileio.PagesDoc)},
 			{Name: "cache", Type: workload.Choice, Default: "warm", Choices: []string{"warm", "cold"},
-				Doc: workload.Doc("warm: the data is read from the cache, as people use dd; cold: the file's pages " +
-					"are dropped before the read, and the kernel confirms that they are gone")},
+				Doc: workload.Doc("warm: read from the cache, as people use dd; cold: the file's pages are dropped " +
+					"before, verified")},
 		},
 		Metrics: []unit.Metric{
 			{Name: "round_seconds", Unit: "s", Better: unit.Lower, Timed: true, Primary: true,
-				Doc: workload.Doc("time to write and read one file, without the flush and the pause")},
+				Doc: workload.Doc("time of writing and reading, without flush and pause")},
 			{Name: "write", Unit: "MB/s", Better: unit.Higher, Timed: true,
-				Doc: workload.Doc("bytes written per second, in units of 1,000,000, as dd counts")},
+				Doc: workload.Doc("bytes written per second, in MB of 1,000,000")},
 			{Name: "read", Unit: "MB/s", Better: unit.Higher, Timed: true,
-				Doc: workload.Doc("bytes read back per second, in units of 1,000,000")},
+				Doc: workload.Doc("bytes read back per second, in MB of 1,000,000")},
 		},
 		Needs: workload.Needs{FS: true, CPUBound: true},
 		Lasts: func(workload.Params) workload.Lasting { // its flush is not timed

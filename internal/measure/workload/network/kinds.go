@@ -8,7 +8,6 @@
 package network
 
 import (
-	"fmt"
 	"time"
 
 	"tare/internal/measure/netpeer"
@@ -33,8 +32,8 @@ func needs() workload.Needs { return workload.Needs{Peer: true, CPUBound: true, 
 // threadsParam is how many threads serve the streams.
 func threadsParam() workload.Param {
 	return workload.Param{Name: "threads", Type: workload.Int, Default: "1", Min: 1, Max: 2 * maxStreams,
-		Doc: workload.Doc("threads at each end that serve all the streams of both directions, at most one for each; " +
-			"1: as iperf3 before 3.16; as many as streams: as iperf3 since then")}
+		Doc: workload.Doc("threads at each end for all streams of both directions, at most one for each; 1: as " +
+			"iperf3 before 3.16; as many as streams: as since then")}
 }
 
 // serverParam is the way to another end than the run's peer.
@@ -45,9 +44,8 @@ func serverParam() workload.Param {
 
 // toParam is the way to another end in another environment.
 func toParam() workload.Param {
-	return workload.Param{Name: workload.ToParam, Type: workload.Text, Doc: workload.Doc("an environment of the run " +
-		"in which the other end is, instead of this machine; it listens there at all addresses, and access needs " +
-		"the run's token")}
+	return workload.Param{Name: workload.ToParam, Type: workload.Text, Doc: workload.Doc("the environment of the " +
+		"run in which the other end is, instead of this machine")}
 }
 
 func atServer(p workload.Params) bool { return p["server"] != "" }
@@ -56,35 +54,31 @@ func atServer(p workload.Params) bool { return p["server"] != "" }
 // from others, whose other end is then the target's own peer.
 func elsewhere(p workload.Params) bool { return atServer(p) || p[workload.FromParam] != "" }
 
-const theOtherEnd = "The other end is tare's own process on the controller's machine."
-
 // cost is how the CPU time of both ends is told.
 type cost struct {
 	metric string  // end of the figures' names: "ms_per_gib"
 	unit   string  // "ms"
 	scale  float64 // of the unit in a second
-	per    string  // "GiB"
 	each   float64 // how many of it make a unit of work
 }
 
 var (
-	perGiB        = cost{"ms_per_gib", "ms", 1e3, "GiB", 1.0 / 1024}
-	perRoundTrip  = cost{"us_per_round_trip", "us", 1e6, "round trip", 1}
-	perDatagram   = cost{"us_per_datagram", "us", 1e6, "datagram", 1}
-	perConnection = cost{"us_per_connection", "us", 1e6, "connection", 1}
+	perGiB        = cost{"ms_per_gib", "ms", 1e3, 1.0 / 1024}
+	perRoundTrip  = cost{"us_per_round_trip", "us", 1e6, 1}
+	perDatagram   = cost{"us_per_datagram", "us", 1e6, 1}
+	perConnection = cost{"us_per_connection", "us", 1e6, 1}
 )
 
 // metrics are the figures of both ends.
 func (c cost) metrics() []unit.Metric {
 	return []unit.Metric{
 		{Name: "client_cpu_" + c.metric, Unit: c.unit, Better: unit.Lower,
-			Doc: workload.Doc("CPU time of the client process per " + c.per + ", including time in the kernel")},
+			Doc: workload.Doc("CPU time of the client")},
 		{Name: "peer_cpu_" + c.metric, Unit: c.unit, Better: unit.Lower,
-			Doc: workload.Doc("CPU time of the peer process at the other end per " + c.per)},
+			Doc: workload.Doc("CPU time of the other end")},
 		{Name: "host_cpu_" + c.metric, Unit: c.unit, Better: unit.Lower,
-			Doc: workload.Doc("CPU time on the controller's machine of the environment's own processes, such as " +
-				"QEMU with its " +
-				"virtual processors, per " + c.per + "; only where the driver knows them")},
+			Doc: workload.Doc("CPU time of the environment's own processes on the controller's machine, if " +
+				"known")},
 	}
 }
 
@@ -98,18 +92,9 @@ func stream() workload.Kind {
 		Name: "net.stream", Family: workload.FamilyNetwork, WorkUnit: "MiB", MaxWork: 1 << 30, // the peer's limit
 		Is: workload.Traits{Link: workload.StreamRate},
 		Doc: workload.Doc("Sends bytes over TCP and stops the clock when the receiver has all of them. " +
-			"" + theOtherEnd + " " +
-			"direction=up sends from the environment to it (as iperf3 does), down in the other direction (iperf3 " +
-			"-R), both at once (--bidir): then each direction has half of the bytes. Each stream is a connection. A " +
-			"thread asks which of its streams are ready (poll), as iperf3's does; one that sends a single stream to " +
-			"or from the peer waits in its writes. Streams with a thread each have equal shares of the bytes; of " +
-			"those that share one, each takes what it can. A receiver on Linux confirms as one that never sent " +
-			"anything (TCP_QUICKACK): the orders between the ends are not to change how the kernel does it. " +
-			"The connections are made before the clock starts. With server the other end is stock iperf3 -s: the " +
-			"clock also spans the start of the test, " +
-			"the CPU time at the other end is what iperf3 says, and a thread that serves both directions ends when " +
-			"they have moved its bytes together. The round trip and the window are those of the " +
-			"senders; on Linux, the state retransmits is the number of segments that were sent again."),
+			"The bytes of both directions, and of streams with a thread each, are divided " +
+			"equally; streams that share a thread take what they can. With server the other end is stock " +
+			"iperf3 -s, and the clock also spans the start of its test."),
 		Params: []workload.Param{
 			{Name: "direction", Type: workload.Choice, Default: "up", Choices: []string{"up", "down", "both"},
 				Doc: workload.Doc("up: the environment sends; down: it receives; both: it does both at once")},
@@ -124,10 +109,10 @@ func stream() workload.Kind {
 			{Name: "throughput", Unit: "MiB/s", Better: unit.Higher, Timed: true, Primary: true,
 				Doc: workload.Doc("bytes received per second over all streams")},
 			{Name: "tcp_rtt", Unit: "ns", Better: unit.Lower,
-				Doc: workload.Doc("round trip as the senders' kernels smooth it (TCP_INFO), at the end; only on " +
-					"Linux")},
+				Doc: workload.Doc("the senders' round trip as their kernels smooth it (TCP_INFO), at the end; only " +
+					"on Linux")},
 			{Name: "tcp_window", Unit: "segments", Better: unit.Higher,
-				Doc: workload.Doc("congestion window of the senders (TCP_INFO), at the end; only on Linux")},
+				Doc: workload.Doc("the senders' congestion window (TCP_INFO), at the end; only on Linux")},
 		}, perGiB.metrics()...),
 		Needs: needs(), HostCPU: perGiB.host, Peerless: elsewhere,
 		Lasts: workload.NothingLasts,
@@ -141,13 +126,13 @@ func udp() workload.Kind {
 			{Name: "datagrams_per_second", Unit: "datagrams/s", Better: unit.Higher, Timed: true, Primary: true,
 				Doc: workload.Doc("datagrams received per second; only without a rate")},
 			{Name: "jitter", Unit: "ns", Better: unit.Lower, Timed: true, Primary: paced,
-				Doc: workload.Doc("mean change of the time on the way from one datagram to the next, as RFC 3550 " +
-					"smooths it")},
-			{Name: "arrived", Unit: "%", Better: unit.Higher, Doc: workload.Doc("share of the datagrams that were " +
-				"received")},
+				Doc: workload.Doc("mean change of the time on the way from one datagram to the next, smoothed as " +
+					"in RFC 3550; of several streams the mean")},
+			{Name: "arrived", Unit: "%", Better: unit.Higher, Doc: workload.Doc("share of the datagrams that " +
+				"arrived")},
 			{Name: "in_order", Unit: "%", Better: unit.Higher, Sparse: true,
-				Doc: workload.Doc("share of those that came before every later one; an iperf3 server does not tell " +
-					"of what it receives")},
+				Doc: workload.Doc("share of those that came before every later one, which an iperf3 server does " +
+					"not tell of what it receives")},
 		}
 		if !ordered {
 			m = m[:3]
@@ -161,15 +146,9 @@ func udp() workload.Kind {
 		Name: "net.udp", Family: workload.FamilyNetwork, WorkUnit: "datagram", MaxWork: 1 << 40,
 		Is: workload.Traits{Datagrams: true},
 		Doc: workload.Doc("Sends numbered datagrams over UDP, each with one system call, and counts at the receiver " +
-			"which arrive " +
-			"(as iperf3 -u does). " + theOtherEnd + " Without a rate the sender sends as fast as it can, and the " +
-			"figure is how many datagrams per second arrive; with a rate, jitter decides. direction=both does both " +
-			"at once: then each direction has half of the datagrams. Each stream has a thread at each end and an " +
-			"equal share of the datagrams, and is numbered by itself. On Linux, without a rate, a receiver that " +
-			"had to wait takes 1.2 µs before it asks for the next one, which spares the sender wake-ups. The " +
-			"clock stops when the receivers have told the senders what came. The states lost and reordered " +
-			"count datagrams; a reordered one came after one of its stream with a higher number. Of several " +
-			"streams, jitter is the mean."),
+			"which arrive (as iperf3 -u does). Without a rate the sender sends as fast as it can, and what " +
+			"arrives per second decides; with a rate, jitter does. Each stream has a thread at each end and " +
+			"its own numbers, and all have equal shares of the datagrams."),
 		Params: []workload.Param{
 			{Name: "direction", Type: workload.Choice, Default: "up", Choices: []string{"up", "down", "both"},
 				Doc: workload.Doc("up: the environment sends; down: it receives; both: it does both at once")},
@@ -178,7 +157,7 @@ func udp() workload.Kind {
 			{Name: "size", Type: workload.Size, Default: "64B", Min: netpeer.MinDatagram, Max: netpeer.MaxDatagram,
 				Doc: workload.Doc("bytes of a datagram without headers")},
 			{Name: "rate", Type: workload.Int, Default: "0", Min: 0, Max: 10e6,
-				Doc: workload.Doc("datagrams per second of each stream; 0: as fast as the sender can")},
+				Doc: workload.Doc("datagrams per second of each stream; 0: as many as the sender can")},
 			serverParam(), toParam(), workload.FromParams(),
 		},
 		Metrics: metrics(false, true),
@@ -198,17 +177,14 @@ func underLoad() workload.Kind {
 	}
 	return workload.Kind{
 		Name: "net.loaded", Family: workload.FamilyNetwork, WorkUnit: "round trip",
-		Doc: workload.Doc("Makes round trips over TCP as net.rr does on one connection, first with nothing else to " +
-			"do, then as " +
-			"many while streams run beside it as in net.stream: what a queue in between costs everybody else. " +
-			theOtherEnd + " The streams run for 0.3 s before the first round trip under load. The CPU time is that " +
-			"of the time under load, with the round trips, for each GiB that the streams moved. With server the " +
-			"streams go to stock iperf3 -s, which answers no messages: then a round trip is a TCP handshake with " +
-			"another port of that machine, which accepts or refuses it."),
+		Doc: workload.Doc("Makes round trips over TCP as net.rr does on one connection, first with nothing else " +
+			"to do, then as many while streams run beside it as in net.stream: what a queue in between costs " +
+			"everybody else. The streams begin 0.3 s before the first round trip under load, and the CPU time is " +
+			"that of the time under load. With server the streams go to stock iperf3 -s, and a round trip is a " +
+			"TCP handshake with another port of that machine."),
 		Params: []workload.Param{
 			{Name: "direction", Type: workload.Choice, Default: "up", Choices: []string{"up", "down", "both"},
-				Doc: workload.Doc("direction of the streams; up: the environment sends; down: it receives; both: it " +
-					"does both at once")},
+				Doc: workload.Doc("up: the environment sends; down: it receives; both: it does both at once")},
 			{Name: "streams", Type: workload.Int, Default: "1", Min: 1, Max: maxStreams,
 				Doc: workload.Doc("streams at the same time, in each direction")},
 			threadsParam(),
@@ -216,23 +192,23 @@ func underLoad() workload.Kind {
 				Doc: workload.Doc("bytes of a message, in each direction; not with server")},
 			serverParam(), toParam(),
 			{Name: "probe", Type: workload.Int, Default: "9", Min: 1, Max: 65535,
-				Doc: workload.Doc("with server: the port of that machine for handshakes. A port on which nobody " +
-					"listens is as good as another if the machine refuses connections, and does not only drop them; " +
-					"Windows needs one that is open")},
+				Doc: workload.Doc("with server: the port for handshakes, which may be closed if that machine " +
+					"refuses; Windows needs an open one")},
 		},
 		Metrics: append([]unit.Metric{
-			latency("latency_p50", "median time of a round trip under load", true, false),
-			latency("latency_p90", "90th percentile of that time under load", false, false),
-			latency("latency_p99", "99th percentile of that time under load", false, true),
-			latency("latency_max", "longest time of a round trip under load", false, true),
-			latency("idle_p50", "median time of a round trip without load", false, false),
-			latency("idle_p90", "90th percentile of that time without load", false, false),
-			latency("idle_p99", "99th percentile of that time without load", false, true),
-			{Name: "over_idle_p50", Unit: "x", Better: unit.Lower, Doc: workload.Doc("latency_p50 over idle_p50")},
+			latency("latency_p50", "that percentile of the round trips under load", true, false),
+			latency("latency_p90", "that percentile of the round trips under load", false, false),
+			latency("latency_p99", "that percentile of the round trips under load", false, true),
+			latency("latency_max", "longest round trip under load", false, true),
+			latency("idle_p50", "that percentile of the round trips without load", false, false),
+			latency("idle_p90", "that percentile of the round trips without load", false, false),
+			latency("idle_p99", "that percentile of the round trips without load", false, true),
+			{Name: "over_idle_p50", Unit: "x", Better: unit.Lower, Doc: workload.Doc("that percentile under load " +
+				"over the one without")},
 			{Name: "over_idle_p90", Unit: "x", Better: unit.Lower, Sparse: true,
-				Doc: workload.Doc("latency_p90 over idle_p90")},
-			{Name: "over_idle_p99", Unit: "x", Better: unit.Lower, Tail: true, Doc: workload.Doc("latency_p99 over " +
-				"idle_p99")},
+				Doc: workload.Doc("that percentile under load over the one without")},
+			{Name: "over_idle_p99", Unit: "x", Better: unit.Lower, Tail: true, Doc: workload.Doc("that percentile " +
+				"under load over the one without")},
 			{Name: "load", Unit: "MiB/s", Better: unit.Higher, Timed: true, Doc: workload.Doc("throughput of the " +
 				"streams")},
 		}, perGiB.metrics()[:2]...),
@@ -250,11 +226,9 @@ func roundTrip() workload.Kind {
 	return workload.Kind{
 		Name: "net.rr", Family: workload.FamilyNetwork, WorkUnit: "round trip",
 		Is: workload.Traits{Link: workload.RoundTrips},
-		Doc: workload.Doc("Sends a message over TCP, waits until the peer has sent it back, and sends the next (as " +
-			"netperf's " +
-			"TCP_RR does, with one message in flight on each connection). " + theOtherEnd + " TCP_NODELAY is set on " +
-			"both ends. The first byte of each message is a count that must be returned. The clock is read once per " +
-			"round trip."),
+		Doc: workload.Doc("Sends a message over TCP, waits until the peer has sent it back, and sends the next " +
+			"(as netperf's TCP_RR does, with one message in flight on each connection). TCP_NODELAY is set on " +
+			"both ends, and a count in each message must be returned. The clock is read once per round trip."),
 		Params: []workload.Param{
 			{Name: "size", Type: workload.Size, Default: "1B", Min: 1, Max: netpeer.MaxMessage,
 				Doc: workload.Doc("bytes of a message, in each direction")},
@@ -265,10 +239,10 @@ func roundTrip() workload.Kind {
 		Metrics: append([]unit.Metric{
 			{Name: "round_trips_per_second", Unit: "round trips/s", Better: unit.Higher, Timed: true, Primary: true,
 				Doc: workload.Doc("round trips per second over all connections")},
-			latency("latency_p50", "median time of a round trip", false),
-			latency("latency_p90", "90th percentile of the time of a round trip", false),
-			latency("latency_p99", "99th percentile of the time of a round trip", true),
-			latency("latency_max", "longest time of a round trip", true),
+			latency("latency_p50", "that percentile of the round trips", false),
+			latency("latency_p90", "that percentile of the round trips", false),
+			latency("latency_p99", "that percentile of the round trips", true),
+			latency("latency_max", "longest round trip", true),
 		}, perRoundTrip.metrics()...),
 		Needs: needs(), HostCPU: perRoundTrip.host, Peerless: elsewhere,
 		Lasts: workload.NothingLasts,
@@ -281,10 +255,9 @@ func roundTrip() workload.Kind {
 func connect() workload.Kind {
 	return workload.Kind{
 		Name: "net.connect", Family: workload.FamilyNetwork, WorkUnit: "connection",
-		Doc: workload.Doc(fmt.Sprintf("Makes a TCP connection, sends a greeting of 40 bytes, receives one byte, "+
-			"closes it, and "+
-			"makes the next (as netperf's TCP_CRR does). %s ", theOtherEnd) +
-			"It resets the connection after the client has closed it, so that no port stays in TIME_WAIT."),
+		Doc: workload.Doc("Makes a TCP connection, sends a greeting of 40 bytes, receives one byte, closes it, " +
+			"and makes the next (as netperf's TCP_CRR does). The other end resets the connection after the " +
+			"client has closed it, so that no port stays in TIME_WAIT."),
 		Params: []workload.Param{toParam(), workload.FromParams()},
 		Metrics: append([]unit.Metric{
 			{Name: "connections_per_second", Unit: "connections/s", Better: unit.Higher, Timed: true, Primary: true,

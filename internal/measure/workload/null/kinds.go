@@ -22,24 +22,22 @@ func Kinds() []workload.Kind {
 	return []workload.Kind{{
 		Name:   "null",
 		Family: workload.FamilyTest,
-		Doc: workload.Doc("For tests of tare itself: steps of integer arithmetic in registers, each of which depends " +
-			"on the previous one; the result is checked. One operation is `spin` steps. It can be told to fail, to " +
-			"hang, to add noise or to have a service."),
+		Doc: workload.Doc("For tests of tare itself: steps of integer arithmetic in registers, `spin` in each " +
+			"operation."),
 		Params: []workload.Param{
 			{Name: "spin", Type: workload.Int, Default: "1000", Min: 1, Max: 1_000_000_000,
 				Doc: workload.Doc("steps per operation")},
 			{Name: "noise", Type: workload.Int, Default: "0", Min: 0, Max: 1000,
-				Doc: workload.Doc("do up to this much extra work, in percent, random in each trial")},
+				Doc: workload.Doc("up to this much extra work in each trial, in percent, at random")},
 			{Name: "fail", Type: workload.Choice, Default: failNone,
 				Choices: []string{failNone, failSetup, failMeasure, failReport, failCleanup, failPanic, failKill},
 				Doc:     workload.Doc("phase in which the trial fails")},
 			{Name: "hang", Type: workload.Duration, Default: "0s",
-				Doc: workload.Doc("time to sleep before the work, ignoring cancellation")},
+				Doc: workload.Doc("sleep before the work, ignoring cancellation")},
 			{Name: "service", Type: workload.Bool, Default: "no",
-				Doc: workload.Doc("have a service and check in each trial that its process exists")},
+				Doc: workload.Doc("have a service, whose process must exist in each trial")},
 			{Name: "check", Type: workload.Text, Default: "",
-				Doc: workload.Doc("evidence of equal work to report; a different value in a target makes the work " +
-					"unequal")},
+				Doc: workload.Doc("evidence of equal work; a different value in a target makes the work unequal")},
 		},
 		Metrics: []unit.Metric{{Name: "ns_per_op", Unit: "ns", Better: unit.Lower, Timed: true, Primary: true,
 			Doc: workload.Doc("time of one operation")}},

@@ -68,17 +68,16 @@ func Params(item string) []workload.Param {
 		return workload.Param{Name: name, Type: workload.Text, Default: def, Doc: workload.Doc(doc)}
 	}
 	return []workload.Param{
-		{Name: "lanes", Type: workload.Text, Default: "2x", Doc: workload.Doc("connections that replay at the same " +
-			"time: a number, 2x for twice the processors, or session for one for each session of a trial's work")},
-		factor("pace", PaceFlat, "flat: as fast as the server answers; original: at the times of the log; or a "+
-			"factor: 2.0 is twice as fast as the log"),
+		{Name: "lanes", Type: workload.Text, Default: "2x", Doc: workload.Doc("connections at the same time: a " +
+			"number, 2x for twice the processors, or session for one for each session of a trial")},
+		factor("pace", PaceFlat, "flat: as fast as the server answers; original: at the log's times; or a factor, "+
+			"2.0 for twice as fast"),
 		factor("think", "", "pace within sessions; empty: as pace"),
 		factor("connect", "", "pace at which sessions begin; empty: as pace"),
 		{Name: "idle-wait", Type: workload.Duration, Default: "0s",
-			Doc: workload.Doc("a time in which no session does anything is shortened to this; 0s: it is not")},
+			Doc: workload.Doc("a time without any session is shortened to this; 0s: it is not")},
 		{Name: "shard", Type: workload.Int, Default: "0", Max: 1 << 40,
-			Doc: workload.Doc(item + "s that a shard has at least; 0: a 256th of the log's, but 64 at least and " +
-				"4096 at most")},
+			Doc: workload.Doc(item + "s of a shard at least; 0: a 256th of the log's, from 64 to 4096")},
 		{Name: "whole", Type: workload.Bool, Default: "no", Doc: workload.Doc("one unit of work is the whole log")},
 	}
 }
@@ -140,10 +139,10 @@ func Metrics(item string, paced, kept bool) []unit.Metric {
 			Doc: workload.Doc(item + "s per second over all lanes")},
 		lower("seconds", "s", "time of a unit of work"),
 		lower("latency_mean", "ns", "mean latency of a "+item),
-		lower("latency_p50", "ns", "median latency of a "+item),
-		lower("latency_p99", "ns", "99th percentile of the latencies"),
+		lower("latency_p50", "ns", "that percentile of the latencies"),
+		lower("latency_p99", "ns", "that percentile of the latencies"),
 		lower("client_cpu_us_per_"+item, "us",
-			"CPU time of the client process per "+item+", including time in the kernel"),
+			"CPU time of the client per "+item),
 	}
 	ms[2].Primary, ms[4].Tail = paced, true
 	if !kept {

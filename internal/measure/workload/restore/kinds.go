@@ -34,32 +34,28 @@ func kind() workload.Kind {
 	return workload.Kind{
 		Name: "restore", Family: workload.FamilyFiles, WorkUnit: "restore", MaxWork: 1,
 		Needs: workload.Needs{FS: true, CPUBound: true},
-		Doc: workload.Doc("Restores a generated backup of a forum in stages: it verifies files named by their MD5 " +
-			"digests, unpacks two tar.bz2 trees, merges a full SQL dump with two later streams by key, loads the " +
-			"result into a private PostgreSQL, and flushes everything to stable storage. One unit is one restore. " +
-			"Files, rows and checksums are afterwards compared with those of the generator. The backup is made once " +
-			"per session and not timed. With load=none the merged dump is written to a file and flushed, and nothing " +
-			"needs to be installed."),
+		Doc: workload.Doc("Restores a generated backup of a forum in stages: verify files by their MD5 digests, " +
+			"unpack two tar.bz2 trees, merge a full SQL dump with two later streams by key, load the result into a " +
+			"private PostgreSQL, and sync everything to stable storage. The backup is made once per session, " +
+			"untimed; files, rows and checksums are compared afterwards."),
 		Params: []workload.Param{
 			{Name: "size", Type: workload.Size, Default: "16MiB", Min: 1 << 20, Max: 64 << 30,
-				Doc: workload.Doc("unpacked size of the backup, half of it the database, half files; generating it " +
-					"takes about a second per 2 MiB, once per session")},
+				Doc: workload.Doc("unpacked size of the backup, half database, half files; a second per 2 MiB to " +
+					"generate, once per session")},
 			{Name: "load", Type: workload.Choice, Default: loadNone, Choices: []string{loadNone, loadPostgreSQL},
-				Doc: workload.Doc("none: write the merged dump to a file; postgresql: load it into a server that is " +
-					"started for the trial from the environment's own programs, on a copy of a data directory that " +
-					"initdb makes once per session")},
+				Doc: workload.Doc("none: write and flush the merged dump, which needs no programs; postgresql: " +
+					"load it into a server from the environment's own programs, started for the trial on a copy of " +
+					"a data directory that initdb makes once per session")},
 			{Name: "tools", Type: workload.Choice, Default: own, Choices: []string{own, environment},
-				Doc: workload.Doc("own: tare decompresses and loads, with the same code everywhere; environment: the " +
-					"environment's bzip2 and psql do")},
+				Doc: workload.Doc("own: tare decompresses and loads, the same everywhere; environment: its bzip2 " +
+					"and psql do")},
 			{Name: "threads", Type: workload.Int, Default: "0", Min: 0, Max: 64,
-				Doc: workload.Doc("threads with which tare decompresses, 0 for one per processor; the program bzip2 " +
-					"uses one")},
+				Doc: workload.Doc("threads of tare's own decompression, 0 for one per processor")},
 			{Name: "cache", Type: workload.Choice, Default: cacheWarm, Choices: []string{cacheWarm, cacheCold},
-				Doc: workload.Doc("cold: the backup's pages are first dropped from the environment's page cache, but " +
-					"not from that of a host below it")},
+				Doc: workload.Doc("warm, or cold: the backup's pages are first dropped from the environment's page " +
+					"cache, not from a host's below it")},
 			{Name: "postgres", Type: workload.Text, Default: "",
-				Doc: workload.Doc("folder of PostgreSQL's programs (initdb, postgres); empty: the newest in the " +
-					"usual folders")},
+				Doc: workload.Doc("folder of PostgreSQL's programs; empty: the newest in the usual folders")},
 		},
 		Metrics: metrics(true),
 		Dynamic: func(p workload.Params) []unit.Metric { return metrics(p["load"] != loadNone) },
@@ -83,27 +79,22 @@ const (
 func metrics(load bool) []unit.Metric {
 	all := []unit.Metric{{Name: "seconds", Unit: "s", Better: unit.Lower, Timed: true, Primary: true,
 		Doc: workload.Doc("time of a whole restore")}}
-	for _, s := range []struct{ name, doc, bytes string }{
-		{stageVerify, "comparing the backup's files with their digests", "compressed bytes read"},
-		{stageUnpack, "unpacking the trees", "bytes of files written"},
-		{stageMerge, "merging the dump with the later streams", "bytes of the merged dump written"},
-		{stageLoad, "loading the merged dump and the checkpoint", "bytes of the merged dump loaded"},
-		{stageSync, "flushing the rest to stable storage", ""},
-	} {
-		if s.name == stageLoad && !load {
+	for _, stage := range []string{stageVerify, stageUnpack, stageMerge, stageLoad, stageSync} {
+		if stage == stageLoad && !load {
 			continue
 		}
-		all = append(all, unit.Metric{Name: s.name + "_seconds", Unit: "s", Better: unit.Lower, Timed: true,
-			Doc: workload.Doc("time of " + s.doc)},
-			unit.Metric{Name: s.name + "_cpu_seconds", Unit: "s", Better: unit.Lower,
-				Doc: workload.Doc("CPU time of " + s.doc + ", of tare and the programs it started")})
-		if s.bytes != "" {
-			all = append(all, unit.Metric{Name: s.name + "_bytes_per_second", Unit: "B/s", Better: unit.Higher,
-				Timed: true, Doc: workload.Doc(s.bytes + " per second")})
+		all = append(all, unit.Metric{Name: stage + "_seconds", Unit: "s", Better: unit.Lower, Timed: true,
+			Doc: workload.Doc("time of that stage")},
+			unit.Metric{Name: stage + "_cpu_seconds", Unit: "s", Better: unit.Lower,
+				Doc: workload.Doc("CPU time of that stage, of tare and the programs it started")})
+		if stage != stageSync {
+			all = append(all, unit.Metric{Name: stage + "_bytes_per_second", Unit: "B/s", Better: unit.Higher,
+				Timed: true, Doc: workload.Doc("bytes of that stage per second: verify reads the compressed files, " +
+					"unpack writes files, merge writes and load reads the merged dump")})
 		}
-		all = append(all, unit.Metric{Name: s.name + "_io_per_second", Unit: "ops/s", Better: unit.Higher, Timed: true,
-			Doc: workload.Doc("reads and writes that the disk completed per second, including those of other " +
-				"programs")})
+		all = append(all, unit.Metric{Name: stage + "_io_per_second", Unit: "ops/s", Better: unit.Higher, Timed: true,
+			Doc: workload.Doc("reads and writes per second that the disk completed in that stage, also those of " +
+				"other programs")})
 	}
 	return slices.Clip(all)
 }

@@ -27,14 +27,10 @@ func oltpKind() workload.Kind {
 		Name: "sql.oltp", Family: workload.FamilyDatabase, WorkUnit: "transaction", SameWork: true,
 		Is:    workload.Traits{Server: workload.DatabaseServer, Parallel: true, Lanes: "lanes"},
 		Needs: workload.Needs{FS: true, CPUBound: true},
-		Doc: workload.Doc("Runs the transactions of sysbench's OLTP scripts, with their statements and tables, on a " +
-			"database server. One unit of work is one transaction. The server is the environment's own MariaDB, " +
-			"MySQL or PostgreSQL, which tare starts once for the session with its own data directory and socket and " +
-			"loads with data that depends on the run's seed only; with address, it is a server of yours. Each lane " +
-			"is a connection with a thread and begins its next transaction when the last is complete. What a " +
-			"transaction does depends on its number only, so that the work is the same with any number of lanes. A " +
-			"transaction that the server ends because of a conflict with another is repeated. With mixes that only " +
-			"read, all results are compared by their checksums."),
+		Doc: workload.Doc("Runs the transactions of sysbench's OLTP scripts, with their statements and tables, on " +
+			"a database server. A transaction's work depends on its number only, the same with any number of " +
+			"lanes; one that a conflict ended is repeated. With mixes that only read, all results are compared by " +
+			"their checksums."),
 		Params: slices.Concat(serverParams(), []workload.Param{
 			{Name: "tables", Type: workload.Int, Default: "1", Min: 1, Max: 1000, Doc: workload.Doc("number of " +
 				"tables")},
@@ -42,8 +38,8 @@ func oltpKind() workload.Kind {
 				Doc: workload.Doc("rows of each table, some 300 bytes each")},
 		}, mixParams(), []workload.Param{
 			{Name: "rand", Type: workload.Choice, Default: randSpecial, Choices: []string{randSpecial, randUniform},
-				Doc: workload.Doc("how rows are chosen; special: three of four from the hundredth in the middle of a " +
-					"table")},
+				Doc: workload.Doc("choice of rows: uniform; special: three of four from the hundredth in a table's " +
+					"middle")},
 			{Name: "prepared", Type: workload.Bool, Default: "no",
 				Doc: workload.Doc("yes: prepare the statements before the trial; no: send them as text")},
 			lanesParam("connections, each with a thread: a number, or 2x for twice the processors"),
@@ -81,14 +77,14 @@ func oltpMetrics(private bool) []unit.Metric {
 	all := []unit.Metric{
 		{Name: "transactions_per_second", Unit: "transactions/s", Better: unit.Higher, Timed: true, Primary: true,
 			Doc: workload.Doc("transactions per second over all lanes")},
-		lower("latency_p50", "ns", true, false, "median time of a transaction"),
-		lower("latency_p99", "ns", true, true, "99th percentile of the time of a transaction"),
+		lower("latency_p50", "ns", true, false, "that percentile of a transaction's time"),
+		lower("latency_p99", "ns", true, true, "that percentile of a transaction's time"),
 		lower("client_cpu_us_per_transaction", "us", false, false,
-			"CPU time of the client process per transaction, including time in the kernel"),
+			"CPU time of the client per transaction"),
 	}
 	if private {
 		all = append(all, lower("server_cpu_us_per_transaction", "us", false, false,
-			"CPU time of the server's processes per transaction, including time in the kernel"))
+			"CPU time of the server's processes per transaction"))
 	}
 	return all
 }

@@ -19,29 +19,27 @@ func serverParams() []workload.Param {
 	return []workload.Param{
 		{Name: "server", Type: workload.Choice, Default: string(dbserver.MariaDB),
 			Choices: []string{string(dbserver.MariaDB), string(dbserver.MySQL), string(dbserver.PostgreSQL)},
-			Doc: workload.Doc("the environment's own server that tare starts, with its own data directory, for the " +
-				"session; with address, what kind of server is there")},
+			Doc: workload.Doc("server that tare starts with its own data directory, or the kind of the one at " +
+				"address: mariadb, mysql or postgresql")},
 		{Name: "settings", Type: workload.Text,
-			Doc: workload.Doc("settings of the server that tare starts, name=value with semicolons between them")},
+			Doc: workload.Doc("settings of the server that tare starts: name=value;name=value")},
 		{Name: "root", Type: workload.Text,
-			Doc: workload.Doc("directory of an unpacked other Linux system whose MySQL is started; empty: the " +
-				"environment's own")},
+			Doc: workload.Doc("directory of another, unpacked Linux system whose MySQL is started")},
 		{Name: "address", Type: workload.Text,
-			Doc: workload.Doc("server that runs already, as the environment sees it: a numeric address with a port " +
-				"(10.0.0.5:3306), or the path of a socket")},
+			Doc: workload.Doc("a server that runs, as the environment sees it: a numeric address with a port, " +
+				"10.0.0.5:3306, or a socket's path")},
 		{Name: "user", Type: workload.Text, Doc: workload.Doc("user at address")},
 		{Name: "password-file", Type: workload.Text,
-			Doc: workload.Doc("file on the controller's machine whose first line is the user's password")},
-		{Name: "database", Type: workload.Text, Doc: workload.Doc("name of the database; empty: the only one that " +
-			"the log of a replay names, else tare, or with address the user's default")},
+			Doc: workload.Doc("file on the controller's machine with the user's password in its first line")},
+		{Name: "database", Type: workload.Text, Doc: workload.Doc("the database; empty: the log's only one, else " +
+			"tare, or at address the user's default")},
 		{Name: "tls", Type: workload.Choice, Default: sql.TLSOff,
 			Choices: []string{sql.TLSOff, sql.TLSRequire, sql.TLSVerify},
-			Doc: workload.Doc("require: encrypt the connections to address; verify: check the server's " +
+			Doc: workload.Doc("off; require: encrypt the connections to address; verify: check the server's " +
 				"certificate, too")},
 		{Name: "tls-ca", Type: workload.Text,
-			Doc: workload.Doc("file on the controller's machine with the certificates of the authorities that may " +
-				"have signed the server's; empty: those of the environment's system, and the certificate must name " +
-				"the address")},
+			Doc: workload.Doc("file on the controller's machine with the authorities of the server's certificate, " +
+				"which must name the address; empty: the environment's")},
 		{Name: "disposable", Type: workload.Bool, Default: "no",
 			Doc: workload.Doc("yes: the server at address may be written to")},
 	}

@@ -25,15 +25,15 @@ func opTable() []opInfo {
 		return unit.Metric{Name: name, Unit: unitName, Better: unit.Lower, Timed: true, Doc: workload.Doc(doc)}
 	}
 	return []opInfo{
-		{"null", metric("null_ns", "ns", "time of one getppid system call"), 1, 20_000},
-		{"switch", metric("switch_ns", "ns", "time of one context switch over a pipe: half a round trip of one byte "+
-			"between two processes on one processor"), 1, 2_000},
+		{"null", metric("null_ns", "ns", "time of one getppid call"), 1, 20_000},
+		{"switch", metric("switch_ns", "ns", "time of a context switch over a pipe: half a round trip of one byte "+
+			"between two processes on one processor (lmbench's lat_ctx)"), 1, 2_000},
 		{"forkexec", metric("forkexec_us", "us",
-			"time to spawn a static program that exits at once, and to wait for it"), 1_000, 24},
+			"time to spawn a static program of 200 bytes that exits at once (clone with CLONE_VFORK, execve), and "+
+				"to wait for it"), 1_000, 24},
 		{"fault", metric("fault_ns", "ns",
-			"time of the first write to a page of new anonymous memory, small pages only"), 1, 2 * faultPages},
-		{"mmap", metric("mmap_ns", "ns", "time to map and unmap 64 KiB of anonymous memory without touching "+
-			"it"), 1, 1_000},
+			"time of the first write to a small page of new anonymous memory"), 1, 2 * faultPages},
+		{"mmap", metric("mmap_ns", "ns", "time to map and unmap 64 KiB of anonymous memory, untouched"), 1, 1_000},
 	}
 }
 
@@ -50,11 +50,7 @@ func Kinds() []workload.Kind {
 		Name:   "syscall",
 		Family: workload.FamilyKernel,
 		Doc: workload.Doc("Measures basic operations of the Linux kernel from one thread bound to one processor. A " +
-			"round does each operation a fixed number of times; each operation is timed separately. null is getppid; " +
-			"switch sends one byte to a process on the same processor and back, and counts half of that time, which " +
-			"includes one write and one read (as lmbench's lat_ctx with two processes does); forkexec is clone with " +
-			"CLONE_VFORK, execve of a static program of some 200 bytes, exit and wait4; fault is the first write to " +
-			"a page; mmap maps and unmaps 64 KiB."),
+			"round does each operation a fixed number of times, timed separately."),
 		Params: []workload.Param{
 			{Name: "op", Type: workload.Choice, Default: "all", Choices: choices, Doc: workload.Doc("one operation, " +
 				"or all")},

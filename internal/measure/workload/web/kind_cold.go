@@ -24,46 +24,42 @@ func coldSiteParams() []workload.Param {
 		return workload.Param{Name: name, Type: workload.Text, Doc: workload.Doc(doc)}
 	}
 	return []workload.Param{
-		text("url", "page on your own server, http://ADDRESS[:PORT]/PATH as the environment sees it, or with a name; "+
-			"https:// with a full agent; or a page of the environment's stack, as in http.get; by default the "+
-			"environment's nginx is started"),
-		text("stop", "command line, before each page: stop the server, with its interpreter and database"),
-		text("clear", "command line, after stop: clear the application's caches; of a stack: site, for its own "+
-			"command, or all: also what PHP keeps in memory, its opcode cache and APCu, without a restart"),
-		text("restart", "command line, after files are dropped: start the server again, or restart it if there is no "+
-			"stop; of a stack: web, php, database, varnish or all"),
-		text("ready", "path on the server that answers when it is ready; by default it is ready when it takes a "+
-			"connection. Not the page itself, which would then be warm"),
+		text("url", "page on your own server, http:// or https://, or of the environment's stack, as in http.get; "+
+			"empty: the environment's nginx"),
+		text("stop", "command line that stops the server, its interpreter and database"),
+		text("clear", "command line, after stop, that clears the application's caches; of a stack: site, by its "+
+			"own command, or all, also PHP's opcode cache and APCu"),
+		text("restart", "command line that then starts the server again, or restarts it without stop; of a stack: "+
+			"web, php, database, varnish or all"),
+		text("ready", "path, not the page's, that answers when the server is ready; empty: when it takes a "+
+			"connection"),
 		{Name: "ready-status", Type: workload.Int, Default: "200", Min: 100, Max: 599,
 			Doc: workload.Doc("status of that answer")},
-		text("ready-match", "a regular expression that it must match"),
+		text("ready-match", "regular expression that it must match"),
 		{Name: "ready-timeout", Type: workload.Duration, Default: "1m",
-			Doc: workload.Doc("if the server is not ready after this time, the trial fails")},
-		text("files", "files or directories of the environment, with commas between them, that must not be in its "+
-			"page cache when the page is asked for, such as the site's code, which it is of a stack; with cache=cold "+
-			"and none, the whole page cache is dropped, and nothing verifies it"),
-		text("proof", "command line, just before each page: it fails if the server is not cold"),
-		text("proof-url", "path on the server whose answer shows, just before each page, that it is cold, such as a "+
-			"page that prints opcache_get_status()"),
-		text("proof-match", "a regular expression that this answer must match"),
+			Doc: workload.Doc("how long that may take, else the trial fails")},
+		text("files", "files or directories, with commas, that must not be in the environment's page cache; empty: "+
+			"a stack's code, or with cache=cold the whole cache is dropped, unverified"),
+		text("proof", "command line, just before each page, that fails if the server is not cold"),
+		text("proof-url", "path whose answer, just before each page, shows that it is cold, as of "+
+			"opcache_get_status()"),
+		text("proof-match", "regular expression that this answer must match"),
 		{Name: "hook-timeout", Type: workload.Duration, Default: "2m",
-			Doc: workload.Doc("a command line that has not ended after this time is stopped, and the trial fails")},
-		{Name: "shell", Type: workload.Text, Default: "default", Doc: workload.Doc("what runs the command lines: " +
-			"default: sh; none: no shell, the line is split at spaces, quotes and backslashes work; anything else: a " +
-			"shell with its options, to which -c is added")},
+			Doc: workload.Doc("a command line may take this long, else the trial fails")},
+		{Name: "shell", Type: workload.Text, Default: "default", Doc: workload.Doc("for the command lines: " +
+			"default: sh; none: no shell, split at spaces, quotes and backslashes; else a shell with its options, " +
+			"to which -c is added")},
 		{Name: "expect_status", Type: workload.Int, Default: "200", Min: 200, Max: 599, Doc: workload.Doc("the " +
 			"page's status")},
-		text("match", "a regular expression that the page must match, so that an error page with status 200 is none; "+
-			"@front, @heavy and @other of a stack must have what they should by themselves"),
+		text("match", "regular expression that the page must match; a stack's @front, @heavy and @other have theirs"),
 		{Name: "verify", Type: workload.Choice, Default: verifyBody, Choices: []string{verifyBody, verifyStatus},
 			Doc: workload.Doc("body: the page must be the same each time and in all targets, without dates, times, " +
-				"tokens and what mask matches; status: it may differ. With the environment's nginx the body is " +
-				"always checked")},
-		text("mask", "a regular expression for what the page has that differs each time"),
-		text("cookie", "source of the Cookie header's value: file:PATH or env:NAME in the environment; it is kept "+
-			"secret. With a stack, cookie=user is its user who has logged in"),
-		text("header", "source of more headers, one Name: value per line: file:PATH or env:NAME in the environment; "+
-			"they are kept secret"),
+				"tokens and what mask matches; status: it may differ, but not that of the environment's nginx")},
+		text("mask", "regular expression for what differs each time"),
+		text("cookie", "Cookie header, kept secret: file:PATH or env:NAME in the environment; user: a stack's "+
+			"logged-in user"),
+		text("header", "more headers, kept secret, one Name: value per line: file:PATH or env:NAME in the "+
+			"environment"),
 		caParam(),
 	}
 }
@@ -200,7 +196,7 @@ func coldMetrics(p workload.Params) []unit.Metric {
 			Doc: workload.Doc(doc)}
 	}
 	ms := []unit.Metric{
-		seconds("first_seconds", "mean time of the first response, from opening the connection to the last byte", true),
+		seconds("first_seconds", "mean time of the response, from opening the connection to the last byte", true),
 	}
 	if hostName(p["url"]) != "" {
 		ms = append(ms, seconds("dns_seconds", "mean time until the address of the server's name is known; with it, "+
@@ -212,7 +208,7 @@ func coldMetrics(p workload.Params) []unit.Metric {
 	}
 	ms = append(ms,
 		seconds("first_byte_seconds", "mean time until the first byte of the response", false),
-		seconds("restart_seconds", "mean time from the start of the server until it waits for connections, or answers "+
+		seconds("restart_seconds", "mean time from the server's start until it waits for connections, or answers "+
 			"ready", false))
 	if p["url"] == "" {
 		ms = append(ms, unit.Metric{Name: "server_cpu_us", Unit: "us", Better: unit.Lower, Timed: true,

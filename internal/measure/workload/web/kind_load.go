@@ -29,55 +29,47 @@ func loadKind() workload.Kind {
 			Lanes: atOnce},
 		Needs: workload.Needs{FS: true, CPUBound: true, OS: system()},
 		Doc: workload.Doc("Load on a web server, over HTTP/1.1 or HTTP/2: one page or several with weights, with " +
-			"any method, behind a login or not. One unit of work is one request; requests are never " +
-			"pipelined. Without a rate the load is closed, as in http.get: a connection sends its next request when " +
-			"the last response is complete. With a rate it is open, as in wrk2: requests are due at times that do " +
-			"not depend on the server, and wait for a free connection. Then two latencies are reported: the service " +
-			"time, from sending " +
-			"a request to the last byte of its response, and the time since the request was due, which contains all " +
-			"waiting. Every response is checked: its status, its length, and if asked for its text and its SHA-256. " +
-			"An error, a redirect that is not to be followed or a wrong body fails the trial."),
+			"any method, behind a login or not. Without a rate the load is closed, as in http.get; with one it is " +
+			"open, as in wrk2: requests are due whatever the server does, and wait for a free connection. Every " +
+			"response is checked, and an error, a redirect that is not to be followed or a wrong body fails the " +
+			"trial."),
 		Params: []workload.Param{
 			urlParam(),
-			{Name: "urls", Type: workload.Text, Doc: workload.Doc("pages of one server with weights, WEIGHT URL " +
-				"WEIGHT URL...; a URL without a weight has 1, and may be a path if url= names the server; file:PATH " +
-				"in the environment has the same on lines, with # for comments")},
+			{Name: "urls", Type: workload.Text, Doc: workload.Doc("pages of one server, WEIGHT URL WEIGHT URL..., " +
+				"or paths if url= names the server; file:PATH in the environment has them on lines")},
 			sizeParam(), connectionsParam(maxLoad), threadsParam(), keepaliveParam(), httpParam(), streamsParam(),
-			{Name: "rate", Type: workload.Text, Doc: workload.Doc("requests per second of the open model, such as " +
-				"200 or 0.5; by default the load is closed")},
+			{Name: "rate", Type: workload.Text, Doc: workload.Doc("requests per second of the open load, such as " +
+				"200 or 0.5; empty: closed")},
 			{Name: "arrivals", Type: workload.Choice, Default: arrivalsConstant,
 				Choices: []string{arrivalsConstant, arrivalsPoisson},
-				Doc: workload.Doc("constant: requests are due at equal distances; poisson: at random, from the seed, " +
-					"as of many users who do not know each other")},
+				Doc: workload.Doc("constant: requests are due at equal distances; poisson: at random, from " +
+					"the seed")},
 			{Name: "method", Type: workload.Choice, Default: "GET",
 				Choices: []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"},
 				Doc: workload.Doc("the " +
 					"request's method")},
-			{Name: "body", Type: workload.Text, Doc: workload.Doc("body of the requests: file:PATH in the " +
-				"environment; its Content-Type is application/x-www-form-urlencoded unless header= has another")},
+			{Name: "body", Type: workload.Text, Doc: workload.Doc("body: file:PATH in the environment; " +
+				"Content-Type is application/x-www-form-urlencoded unless header= says otherwise")},
 			cookieParam(), headerParam(),
-			{Name: "login", Type: workload.Text, Doc: workload.Doc("source of a recorded login: file:PATH or " +
-				"env:NAME in the environment, kept secret like the cookie; before each trial its form is filled in " +
-				"and sent, with the hidden fields of the page, and the cookies are kept")},
+			{Name: "login", Type: workload.Text, Doc: workload.Doc("recorded login, kept secret: file:PATH or " +
+				"env:NAME in the environment")},
 			caParam(),
 			{Name: "redirects", Type: workload.Choice, Default: redirectsFail,
 				Choices: []string{redirectsFail, redirectsFollow},
-				Doc: workload.Doc("fail: a redirect fails the trial; follow: it is followed on the same server, up " +
-					"to 10 times, and all of it is the time of one request")},
+				Doc: workload.Doc("fail: a redirect fails the trial; follow: up to 10, on the same server, within " +
+					"the request's time")},
 			statusParam(),
-			{Name: "length", Type: workload.Text, Doc: workload.Doc("bytes that each body must have: N, MIN-MAX or " +
-				"MIN-")},
+			{Name: "length", Type: workload.Text, Doc: workload.Doc("bytes of each body: N, MIN-MAX or MIN-")},
 			{Name: "match", Type: workload.Text, Doc: workload.Doc("regular expression that must be found in each " +
-				"body, such as a name that only the right page has")},
+				"body")},
 			{Name: "verify", Type: workload.Choice, Default: verifyBody,
 				Choices: []string{verifyBody, verifyHash, verifyStatus},
-				Doc: workload.Doc("body: every body must have the length of the page's first, and samples its " +
-					"SHA-256; hash: every body must have its SHA-256; status: bodies are not compared")},
-			{Name: "mask", Type: workload.Text, Doc: workload.Doc("regular expression for the parts of a body that " +
-				"differ each time, such as a token or a clock; they are left out of the hash, with verify=hash")},
+				Doc: workload.Doc("body: every body has the length of the page's first, and samples its SHA-256; " +
+					"hash: every body has its SHA-256; status: bodies are not compared")},
+			{Name: "mask", Type: workload.Text, Doc: workload.Doc("regular expression for what differs each time, " +
+				"left out of the hash (verify=hash)")},
 			{Name: "every", Type: workload.Int, Default: "1", Min: 1, Max: 1 << 30,
-				Doc: workload.Doc("of so many bodies, one is looked into for match and verify=hash, which costs the " +
-					"client CPU time")},
+				Doc: workload.Doc("one of so many bodies is looked into for match and verify=hash")},
 			timeoutParam(), workload.FromParams(),
 		},
 		Metrics: loadMetrics("http.load", true, false),

@@ -30,51 +30,43 @@ func replayKind() workload.Kind {
 		Name: "http.replay", Family: workload.FamilyWeb, WorkUnit: "shard", SameWork: true, Unseeded: true,
 		Is:    workload.Traits{Server: workload.WebServer, Parallel: true, Awaited: workload.AwaitedPage},
 		Needs: workload.Needs{FS: true, CPUBound: true, OS: system()},
-		Doc: workload.Doc("Replays the access log of a web server: the requests of each session in their order, a " +
-			"session being one client with one user agent, by as many lanes as are asked for, each of which takes " +
-			"one session after the other. One unit of work is a shard: sessions that follow each other in the log " +
-			"and have at least 64 requests together; with whole it is the whole log. Only GET and HEAD are sent " +
-			"unless writes is set. Redirects are not followed: the log has what the client asked for next. Status, " +
-			"redirect and body of each response must be equal in all targets; dates, times, tokens and what mask " +
-			"matches are left out of bodies. A status that the log does not have counts as an error. A latency is " +
-			"the time from sending a request to the last byte of its response."),
+		Doc: workload.Doc("Replays the access log of a web server: the requests of each session (one client with " +
+			"one user agent) in their order, one session after the other in each of several lanes. A shard is " +
+			"sessions that follow each other in the log. Redirects are not followed, and a status that the log " +
+			"does not have is an error."),
 		Params: slices.Concat([]workload.Param{
-			{Name: "url", Type: workload.Text, Required: true, Doc: workload.Doc("the server, http://ADDRESS[:PORT] " +
-				"as the environment sees it, or with a name; https:// with a full agent; or the environment's stack: " +
-				"stack:/ by Apache, stack-nginx:/, stack-varnish:/. The paths are those of the log")},
+			{Name: "url", Type: workload.Text, Required: true, Doc: workload.Doc("the server, " +
+				"http://ADDRESS[:PORT] or https:// with a full agent, or a stack's (stack:/, stack-nginx:/, " +
+				"stack-varnish:/); the paths are the log's")},
 			{Name: "log", Type: workload.Text, Required: true, Doc: workload.Doc("the log, a file on the " +
-				"controller's machine, or several, with commas between them, in the order of their times")},
+				"controller's machine; several, with commas, in the order of their times")},
 			{Name: "log-format", Type: workload.Text, Doc: workload.Doc("format of the log: combined, json or har; " +
-				"empty: it is found out")},
-			{Name: "fields", Type: workload.Text, Doc: workload.Doc("names of the fields of a log in JSON, as for " +
-				"tare http inspect")},
-			{Name: "hosts", Type: workload.Text, Sparse: true, Doc: workload.Doc("only the requests for these hosts, " +
-				"NAME+NAME, or all; empty: all, but of a HAR file those of the first request's host")},
+				"empty: found out")},
+			{Name: "fields", Type: workload.Text, Doc: workload.Doc("fields of a log in JSON, as for tare http " +
+				"inspect")},
+			{Name: "hosts", Type: workload.Text, Sparse: true, Doc: workload.Doc("requests for these hosts, " +
+				"NAME+NAME or all; empty: all, of a HAR file those of the first request's host")},
 			{Name: "zone", Type: workload.Text, Default: "UTC", Doc: workload.Doc("time zone of times without one, " +
 				"such as Europe/Berlin")},
 			{Name: "writes", Type: workload.Bool, Default: "no", Doc: workload.Doc("also send POST, PUT, PATCH and " +
-				"DELETE, where the log has all that was sent, as a HAR file does; then bodies are not compared")},
+				"DELETE, if the log has their bodies (HAR); bodies are then not compared")},
 		}, replay.Params("request"), []workload.Param{
 			{Name: "sessions", Type: workload.Choice, Default: sessionsRecorded,
 				Choices: []string{sessionsRecorded, sessionsKept},
-				Doc: workload.Doc("as-recorded: each session has a connection of its own; kept: each lane keeps its " +
-					"connection from session to session")},
+				Doc:     workload.Doc("as-recorded: each session has its own connection; kept: a lane keeps its")},
 			{Name: "compare", Type: workload.Choice, Default: compareBody,
 				Choices: []string{compareBody, compareStatus},
 				Doc: workload.Doc("body: status, redirect and body of each response must be equal in all targets; " +
 					"status: only the status")},
-			{Name: "mask", Type: workload.Text, Doc: workload.Doc("a regular expression for what bodies have that " +
-				"differs each time")},
+			{Name: "mask", Type: workload.Text, Doc: workload.Doc("regular expression for what differs each time")},
 			{Name: "masks", Type: workload.Bool, Default: "yes", Doc: workload.Doc("also leave out dates, times, " +
-				"durations, tokens, nonces and long numbers in hexadecimal")},
-			{Name: "cookie", Type: workload.Text, Doc: workload.Doc("source of the Cookie header's value, such as a " +
-				"login session: file:PATH or env:NAME in the environment; the value never appears in a plan, log or " +
-				"result. With a stack, cookie=user is its user who has logged in")},
-			{Name: "header", Type: workload.Text, Doc: workload.Doc("source of more headers, one Name: value per " +
-				"line, which replace those of the log: file:PATH or env:NAME in the environment; they are kept " +
-				"secret like the cookie")},
+				"durations, tokens, nonces and long hexadecimal numbers")},
+			{Name: "cookie", Type: workload.Text, Doc: workload.Doc("Cookie header, kept secret: file:PATH or " +
+				"env:NAME in the environment; user: a stack's logged-in user")},
+			{Name: "header", Type: workload.Text, Doc: workload.Doc("more headers, kept secret, in the place of " +
+				"the log's, one Name: value per line: file:PATH or env:NAME in the environment")},
 			{Name: "warm", Type: workload.Bool, Default: "yes",
-				Doc: workload.Doc("replay a trial's work once before the first time is taken")},
+				Doc: workload.Doc("replay a trial's work once, untimed, at the beginning")},
 			timeoutParam(), caParam(), workload.FromParams(),
 		}),
 		Divided:   true,

@@ -48,12 +48,12 @@ func lasts(p workload.Params, change bool) workload.Lasting {
 
 func sizeParam() workload.Param {
 	return workload.Param{Name: "size", Type: workload.Size, Default: "16KiB", Min: 1, Max: maxPage,
-		Doc: workload.Doc("size of the page that nginx serves: a file of incompressible data from the seed")}
+		Doc: workload.Doc("size of nginx's page, incompressible data from the seed")}
 }
 
 func timeoutParam() workload.Param {
 	return workload.Param{Name: "timeout", Type: workload.Duration, Default: "30s",
-		Doc: workload.Doc("if a response is not complete after this time, the trial fails")}
+		Doc: workload.Doc("if a response takes longer, the trial fails")}
 }
 
 // atOnce is the parameter with the number of requests that are on their way at the same time.
@@ -66,43 +66,38 @@ func connectionsParam(most int64) workload.Param {
 
 func threadsParam() workload.Param {
 	return workload.Param{Name: "threads", Type: workload.Int, Default: "1", Min: 1, Max: maxThreads,
-		Doc: workload.Doc("threads of the client, over which the connections are divided")}
+		Doc: workload.Doc("threads of the client")}
 }
 
 func keepaliveParam() workload.Param {
 	return workload.Param{Name: "keepalive", Type: workload.Bool, Default: "yes",
-		Doc: workload.Doc("yes: keep connections open; no: open a connection for each request, which is part of its " +
-			"latency")}
+		Doc: workload.Doc("yes: keep connections open; no: open one for each request, within its latency")}
 }
 
 func urlParam() workload.Param {
 	return workload.Param{Name: "url", Type: workload.Text, Doc: workload.Doc("page on your own server, " +
-		"http://ADDRESS[:PORT]/PATH as the environment sees it, or with a name, which is looked up before the timed " +
-		"section: in its /etc/hosts, and with a full agent by DNS; or a page of the " +
-		"environment's stack: stack:/PATH by Apache, stack-nginx:/PATH, stack-varnish:/PATH, and stack:@front, " +
-		"@heavy and @other for its own pages, which must contain what they should; by default the environment's " +
-		"nginx is started")}
+		"http://ADDRESS[:PORT]/PATH as the environment sees it; of its stack: stack:/PATH, stack-nginx:/PATH or " +
+		"stack-varnish:/PATH, or @front, @heavy or @other for the path; empty: the environment's nginx")}
 }
 
 func statusParam() workload.Param {
 	return workload.Param{Name: "expect_status", Type: workload.Int, Default: "200", Min: 200, Max: 599,
-		Doc: workload.Doc("the status that each response must have")}
+		Doc: workload.Doc("status of each response")}
 }
 
 func cookieParam() workload.Param {
-	return workload.Param{Name: "cookie", Type: workload.Text, Doc: workload.Doc("source of the Cookie header's " +
-		"value, such as a login session: file:PATH or env:NAME in the environment; the value never appears in a " +
-		"plan, log or result. With a stack, cookie=user is its user who has logged in")}
+	return workload.Param{Name: "cookie", Type: workload.Text, Doc: workload.Doc("Cookie header, kept secret: " +
+		"file:PATH or env:NAME in the environment; user: a stack's logged-in user")}
 }
 
 func headerParam() workload.Param {
-	return workload.Param{Name: "header", Type: workload.Text, Doc: workload.Doc("source of more headers, one Name: " +
-		"value per line: file:PATH or env:NAME in the environment; they are kept secret like the cookie")}
+	return workload.Param{Name: "header", Type: workload.Text, Doc: workload.Doc("more headers, kept secret, one " +
+		"Name: value per line: file:PATH or env:NAME in the environment")}
 }
 
 func caParam() workload.Param {
 	return workload.Param{Name: "ca", Type: workload.Text, Doc: workload.Doc("PEM file in the environment with the " +
-		"authorities of an https server's certificate; by default those of the system. The agent must be a full one")}
+		"authorities of an https server, for a full agent; empty: the system's")}
 }
 
 func get() workload.Kind {
@@ -111,19 +106,16 @@ func get() workload.Kind {
 		Is: workload.Traits{Server: workload.WebServer, Parallel: true, Awaited: workload.AwaitedPage,
 			Lanes: atOnce},
 		Needs: workload.Needs{FS: true, CPUBound: true, OS: system()},
-		Doc: workload.Doc("Fetches a page over HTTP/1.1 again and again on each of a few connections, as wrk and ab " +
-			"do. One unit of work is one request. The page is served by the environment's own nginx: one process " +
-			"with its own configuration and folder, on a free port of 127.0.0.1, started and stopped with each " +
-			"trial. With url, your own server is used instead. The load is closed: a connection sends its next " +
-			"request when the last response is complete. A latency is thus a service time, from sending the request " +
-			"(with keepalive=no, from opening the connection) to the last byte of the response. The status and " +
-			"length of every response are checked, and the SHA-256 of the first responses and of some after the " +
-			"timed section. A redirect, an error or a short body fails the trial."),
+		Doc: workload.Doc("Fetches a page over HTTP/1.1 again and again on each of a few connections, as wrk and " +
+			"ab do. The load is closed: a connection sends its next request when the last response is complete, so " +
+			"a latency is a service time, from sending the request (with keepalive=no, from opening the " +
+			"connection) to the last byte. Status and length of every response are checked, and the SHA-256 of " +
+			"samples; an error, a redirect or a short body fails the trial."),
 		Params: []workload.Param{
 			urlParam(), sizeParam(), connectionsParam(maxConnections), threadsParam(), keepaliveParam(), statusParam(),
 			{Name: "verify", Type: workload.Choice, Default: verifyBody, Choices: []string{verifyBody, verifyStatus},
-				Doc: workload.Doc("body: every body must have the length of the first, and samples its SHA-256; " +
-					"status: only the status is compared, for a page that differs each time")},
+				Doc: workload.Doc("body: every body has the length of the first, and samples its SHA-256; status: " +
+					"bodies are not compared, as of a page that differs each time")},
 			cookieParam(), headerParam(), timeoutParam(),
 		},
 		Metrics: loadMetrics("http.get", true, false),
@@ -150,14 +142,14 @@ func loadMetrics(kind string, own, open bool) []unit.Metric {
 		{Name: "requests_per_second", Unit: "req/s", Better: unit.Higher, Timed: true, Primary: !open,
 			Doc: workload.Doc("responses per second over all connections")},
 		{Name: "mib_per_second", Unit: "MiB/s", Better: unit.Higher, Timed: true,
-			Doc: workload.Doc("bytes of bodies per second, in units of 1,048,576")},
+			Doc: workload.Doc("bytes of bodies per second")},
 	}
 	for _, q := range quantilesOf(kind) {
 		ms = append(ms, lower(q.name, "us", q.tail, q.doc))
 	}
 	if open {
-		mean := lower("schedule_mean_us", "us", false, "mean time from when a request was due to the last byte of its "+
-			"response, with the time that it waited for a connection")
+		mean := lower("schedule_mean_us", "us", false, "mean time from when a request was due to the last byte, "+
+			"with its wait for a connection")
 		mean.Primary = true
 		ms = append(ms, mean)
 		for _, q := range quantilesOf(kind) {
@@ -167,10 +159,10 @@ func loadMetrics(kind string, own, open bool) []unit.Metric {
 		ms = append(ms, lower("late_p99_us", "us", true,
 			"99th percentile of how much later than due requests were sent"))
 	}
-	ms = append(ms, lower("client_cpu_us", "us", false, "CPU time of the load generator per request"))
+	ms = append(ms, lower("client_cpu_us", "us", false, "CPU time of the client per request"))
 	if own {
 		ms = append(ms, lower("server_cpu_us", "us", false,
-			"CPU time of the server per request, if the system reports it; of a stack, that of all its servers"))
+			"CPU time of the server, of a stack's all, per request, if the system reports it"))
 	}
 	return ms
 }
@@ -184,11 +176,11 @@ type quantile struct {
 }
 
 var quantiles = []quantile{
-	{"p50_us", "median service time of a request, from a histogram of 128 steps per power of two", 0.5, false, false},
-	{"p90_us", "90th percentile of the service times", 0.9, false, false},
-	{"p99_us", "99th percentile of the service times", 0.99, true, false},
-	{"p999_us", "99.9th percentile of the service times", 0.999, true, true},
-	{"p9999_us", "99.99th percentile of the service times", 0.9999, true, true},
+	{"p50_us", "that percentile of the service times", 0.5, false, false},
+	{"p90_us", "that percentile of the service times", 0.9, false, false},
+	{"p99_us", "that percentile of the service times", 0.99, true, false},
+	{"p999_us", "that percentile of the service times", 0.999, true, true},
+	{"p9999_us", "that percentile of the service times", 0.9999, true, true},
 	{"max_us", "the longest service time", 1, true, false},
 }
 
@@ -209,10 +201,9 @@ func fetchKind() workload.Kind {
 		Is: workload.Traits{Server: workload.WebServer, Parallel: true, Awaited: workload.AwaitedPage,
 			Lanes: atOnce, PageSize: "size"},
 		Needs: workload.Needs{Peer: true, CPUBound: true, OS: system()},
-		Doc: workload.Doc("Fetches a page as http.get does, but from an nginx on the controller's machine: the cost " +
-			"of a page over the environment's network, which net.stream and net.rr measure separately. The run's " +
-			"peer starts that nginx once for each page and stops it at the end of the run; it listens only on the " +
-			"loopback, or in a network of the run's own. The load, the checks and the figures are those of http.get."),
+		Doc: workload.Doc("Fetches a page as http.get does, but from an nginx on the controller's machine: the " +
+			"cost of a page over the environment's network. The run's peer starts that nginx once for each page " +
+			"and stops it at the end of the run; it listens only on the loopback, or in a network of the run's own."),
 		Params:   params,
 		Metrics:  loadMetrics("http.fetch", true, false),
 		UnitTime: func(p workload.Params) time.Duration { return p.Duration("timeout") + startTime },
@@ -230,18 +221,16 @@ func cold() workload.Kind {
 		Is:    workload.Traits{Server: workload.WebServer, Parallel: true, Awaited: workload.AwaitedPage},
 		Needs: workload.Needs{FS: true, CPUBound: true, OS: system()},
 		Doc: workload.Doc("Fetches one page from a server that has just started. Before each request the " +
-			"environment's nginx is stopped, its page and its program are dropped from the environment's page cache, " +
-			"and it is started again. With url, your own server is used instead: stop, clear and restart are your " +
-			"command lines, files are dropped in between, and proof shows that it is cold; of a stack, restart and " +
-			"clear are words. One unit of work is all " +
-			"of these steps, but the figures are those of the request: from opening the connection to the last byte, " +
-			"like curl's time_connect, time_starttransfer and time_total. The page is checked each time."),
+			"environment's nginx is stopped, its page and program are dropped from the environment's page cache, " +
+			"and it is started again; with url, stop, clear and restart do that to your own server, and proof " +
+			"shows that it is cold. A unit of work is all of this, but the figures are those of the request, like " +
+			"curl's time_connect, time_starttransfer and time_total."),
 		Params: append([]workload.Param{
 			sizeParam(),
 			{Name: "cache", Type: workload.Choice, Default: cacheCold, Choices: []string{cacheCold, cacheWarm},
 				Doc: workload.Doc("cold: the page, or what files names, is not in the environment's page cache, " +
-					"which is verified; the cache of a host below it is not dropped. warm: the server is restarted, " +
-					"but nothing is dropped")},
+					"which is verified, whatever a host below has cached; warm: the server is restarted, nothing " +
+					"is dropped")},
 			timeoutParam(),
 		}, coldSiteParams()...),
 		Metrics:   coldMetrics(nil),
