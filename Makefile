@@ -22,8 +22,6 @@ LDFLAGS  := -s -w -X tare/internal/version.Build=$(BUILD) $(VERSION:%=-X tare/in
 # What says a version is built again when there is another one.
 NAMED    := bin/.version-$(VERSION)
 GOBUILD  := $(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)'
-# As deploy.Flags, which says why.
-AGENTBUILD := $(GOBUILD) -tags=slim -gcflags=errors=-l -gcflags=fmt=-l -gcflags=regexp=-l -gcflags=regexp/syntax=-l -gcflags=encoding/json=-l -gcflags=archive/tar=-l -gcflags=reflect=-l -gcflags=path/filepath=-l -gcflags=net/url=-l -gcflags=net/netip=-l -gcflags=os=-l -gcflags=os/exec=-l -gcflags=os/user=-l -gcflags=io/fs=-l -gcflags=context=-l -gcflags=crypto/...=-l -gcflags=tare/internal/measure/agent/...=-l -gcflags=tare/internal/measure/dbserver=-l -gcflags=tare/internal/measure/sysinfo=-l -gcflags=tare/internal/measure/fileops=-l -gcflags=tare/internal/measure/workload/command=-l -gcflags=tare/internal/measure/workload/stack=-l -gcflags=tare/internal/sys/nfsd=-l -gcflags=tare/internal/sys/proc=-l -gcflags=tare/internal/sys/sql/postgres=-l -gcflags=filippo.io/edwards25519/...=-l -gcflags=encoding/hex=-l -gcflags=strconv=-l -gcflags=strings=-l -gcflags=unicode/utf8=-l -gcflags=tare/internal/sys/benchfmt=-l -gcflags=tare/internal/sys/account=-l -gcflags=tare/internal/sys/netns=-l -gcflags=unique=-l -gcflags=tare/internal/measure/line=-l -gcflags=tare/internal/measure/wire=-l -gcflags=tare/internal/measure/workload/developer=-l -gcflags=path=-l -gcflags=io=-l -gcflags=bufio=-l
 # With cgo the standard library and all that stands on it would be compiled once more, for vet and lint alone.
 export CGO_ENABLED := 0
 
@@ -44,7 +42,7 @@ $(NAMED):
 define agent
 $(AGENTS)/$(1)_%.gz: $(SOURCES) $(NAMED)
 	@mkdir -p $(AGENTS)
-	GOOS=$$(word 1,$$(subst _, ,$$*)) GOARCH=$$(word 2,$$(subst _, ,$$*)) $(AGENTBUILD) -o $(AGENTS)/$(1)_$$*.tmp ./cmd/$(1)
+	GOOS=$$(word 1,$$(subst _, ,$$*)) GOARCH=$$(word 2,$$(subst _, ,$$*)) $(GOBUILD) -o $(AGENTS)/$(1)_$$*.tmp ./cmd/$(1)
 	gzip -9 -n -c $(AGENTS)/$(1)_$$*.tmp > $$@
 	@rm -f $(AGENTS)/$(1)_$$*.tmp
 endef
@@ -69,7 +67,7 @@ bin/tare: agents $(SOURCES) $(wildcard contrib/* contrib/*/*) $(NAMED)
 
 bin/tare-agent: $(SOURCES) $(NAMED)
 	@mkdir -p bin
-	$(AGENTBUILD) -o $@ ./cmd/tare-agent
+	$(GOBUILD) -o $@ ./cmd/tare-agent
 
 man: bin/tare
 	rm -rf bin/man
@@ -87,7 +85,7 @@ vet:
 	@test -z "$$(gofmt -l cmd internal bench scripts 2>/dev/null)" || { gofmt -l cmd internal bench scripts; echo "run gofmt -w on these"; exit 1; }
 
 # What go vet and staticcheck cannot know: who may import whom, and that each package and finding is in the manual.
-HOUSE := ^Test(ArrowsPointDown|Places|OptionalInterfaces|DriversSayWhatTheyAre|AgentIsSlim|OnlyProcRunsCommands|DocsArchitecture|DocsCodes|DocsLinks|DocsDecisions|MarkdownFitsColumns|GoFitsColumns|KindsAreAskedWhatTheyAre|KindLiterals)$$
+HOUSE := ^Test(ArrowsPointDown|Places|OptionalInterfaces|DriversSayWhatTheyAre|AgentDependencies|OnlyProcRunsCommands|DocsArchitecture|DocsCodes|DocsLinks|DocsDecisions|MarkdownFitsColumns|GoFitsColumns|KindsAreAskedWhatTheyAre|KindLiterals)$$
 lint: house
 	$(GO) tool -modfile=tools/go.mod staticcheck ./...
 	scripts/web.sh lint

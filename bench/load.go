@@ -8,12 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strconv"
 	"strings"
 	"time"
-
-	"tare/internal/lab/deploy"
 )
 
 // load is a row's load on the bench's nginx.
@@ -104,11 +101,6 @@ func openLoad(ctx context.Context, b *bench, l load) (_ *contest, err error) {
 	if l.page == 0 {
 		s.page = webPage
 	}
-	if l.sealed {
-		if b, err = b.whole(ctx); err != nil {
-			return nil, err
-		}
-	}
 	if err := s.start(ctx, b); err != nil {
 		return nil, err
 	}
@@ -164,18 +156,6 @@ func wrkSeconds(b *bench, sealed bool) int {
 
 // wholeSeconds is a time in seconds, rounded up: wrk knows no parts of them.
 func wholeSeconds(d time.Duration) int { return int(math.Ceil(d.Seconds())) }
-
-// whole is the bench with the full program as the agent: slim agents have no TLS.
-func (b *bench) whole(ctx context.Context) (*bench, error) {
-	tare, err := b.buildTare(ctx)
-	if err != nil {
-		return nil, err
-	}
-	w := *b
-	w.store, w.built = deploy.NewStore(filepath.Join(b.dir, "whole")), true
-	w.store.Use(runtime.GOOS, runtime.GOARCH, tare)
-	return &w, nil
-}
 
 var (
 	abDone   = regexp.MustCompile(`(?m)^Complete requests:\s+([0-9]+)\s*$`)

@@ -24,10 +24,8 @@ import (
 // buildAgent makes the agent for a platform from this source tree, with the build id of this program.
 func (b *bench) buildAgent(ctx context.Context, goos, goarch string) (string, error) {
 	out := filepath.Join(b.dir, fmt.Sprintf("tare-agent_%s_%s", goos, goarch))
-	args := slices.Concat([]string{"go", "build", "-trimpath", "-ldflags",
-		"-s -w -X tare/internal/version.Build=" + version.Build}, deploy.Flags,
-		[]string{"-o", out, "tare/cmd/tare-agent"})
-	cmd := proc.Command(ctx, args...)
+	cmd := proc.Command(ctx, "go", "build", "-trimpath", "-ldflags",
+		"-s -w -X tare/internal/version.Build="+version.Build, "-o", out, "tare/cmd/tare-agent")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch)
 	if _, err := proc.RunCmd(cmd, nil); err != nil {
 		return "", fmt.Errorf("build the agent for %s/%s: %w", goos, goarch, err)

@@ -1,4 +1,4 @@
-// Command tare-agent is tare's slim agent: it runs the workloads inside an environment for a controller.
+// Command tare-agent is tare's agent: it runs the workloads inside an environment for a controller.
 package main
 
 import (

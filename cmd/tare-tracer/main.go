@@ -1,4 +1,4 @@
-// Command tare-tracer is tare's slim agent with a tracer in it. tare why puts it into environments instead of the
+// Command tare-tracer is tare's agent with a tracer in it. tare why puts it into environments instead of the
 // agent, and it leaves them as the agent does.
 package main
 

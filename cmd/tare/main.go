@@ -2,17 +2,12 @@
 package main
 
 import (
-	"net"
 	"os"
 
 	"tare/internal/cli"
 	"tare/internal/measure/agent"
 	"tare/internal/measure/agent/pid1"
 	"tare/internal/measure/agent/tracer"
-	"tare/internal/measure/workload/sql"
-	"tare/internal/measure/workload/web"
-	"tare/internal/sys/http2/frames"
-	"tare/internal/sys/sql/secure"
 	"tare/internal/sys/trace"
 )
 
@@ -22,8 +17,6 @@ func main() {
 		os.Exit(pid1.Main())
 	}
 	if agent.IsRole(os.Args) {
-		sql.Secure, web.Secure, web.Resolve = secure.For, secure.HTTP, net.DefaultResolver.LookupNetIP
-		web.UseHTTP2(frames.Library{})
 		agent.Tracing = tracer.New()
 		os.Exit(agent.Main(os.Args, os.Stdin, os.Stdout, os.Stderr))
 	}

@@ -21,7 +21,6 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"tare/internal/bundle"
-	"tare/internal/lab/deploy"
 	"tare/internal/lab/deploy/agenttest"
 )
 
@@ -102,8 +101,7 @@ func buildTare(dir string) error {
 
 // buildAgent builds a command that goes into environments, and packs it.
 func buildAgent(command, packed string) error {
-	args := append([]string{"-ldflags", "-s -w", "-o", packed + ".tmp"}, deploy.Flags...)
-	if err := goBuild(append(args, "tare/cmd/"+command)...); err != nil {
+	if err := goBuild("-ldflags", "-s -w", "-o", packed+".tmp", "tare/cmd/"+command); err != nil {
 		return err
 	}
 	text, err := os.ReadFile(packed + ".tmp")

@@ -180,7 +180,7 @@ func parseWindows(output string) (Platform, bool) {
 // verify checks that the file at path is an agent of this build that runs there.
 func verify(ctx context.Context, t Transport, path string, p Platform, limit time.Duration) error {
 	const op = "start the agent"
-	// The full program answers this like the slim agent; its own command "version" is the controller's.
+	// The full program answers this like the agent; its own command "version" is the controller's.
 	out, evidence, err := say(ctx, t, limit, path, "agent", "--version")
 	if err != nil {
 		if s := strings.ToLower(err.Error() + string(evidence)); strings.Contains(s, "permission denied") ||

@@ -198,15 +198,15 @@ func TestStoreOfTracers(t *testing.T) {
 		z.Close()
 		return &fstest.MapFile{Data: gz.Bytes()}
 	}
-	files := fstest.MapFS{"tare-agent_plan9_mips.gz": packed("slim"), "tare-tracer_plan9_mips.gz": packed("traces"),
-		"tare-agent_plan9_arm.gz": packed("slim")}
+	files := fstest.MapFS{"tare-agent_plan9_mips.gz": packed("plain"), "tare-tracer_plan9_mips.gz": packed("traces"),
+		"tare-agent_plan9_arm.gz": packed("plain")}
 	for _, c := range []struct {
 		store      *deploy.Store
 		arch, want string
 	}{
-		{deploy.NewStoreFS(t.TempDir(), files), "mips", "slim"},
+		{deploy.NewStoreFS(t.TempDir(), files), "mips", "plain"},
 		{deploy.NewTracersFS(t.TempDir(), files), "mips", "traces"},
-		{deploy.NewTracersFS(t.TempDir(), files), "arm", "slim"},
+		{deploy.NewTracersFS(t.TempDir(), files), "arm", "plain"},
 	} {
 		path, err := c.store.Path("plan9", c.arch)
 		if err != nil {

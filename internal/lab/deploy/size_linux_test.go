@@ -22,10 +22,6 @@ func TestAgentIsSmallAndStill(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the agent")
 	}
-	if text, err := os.ReadFile("../../../Makefile"); err != nil || !strings.Contains(string(text),
-		"$(GOBUILD) "+strings.Join(deploy.Flags, " ")) {
-		t.Errorf("the Makefile builds agents with other flags than %v, %v", deploy.Flags, err)
-	}
 	path := agenttest.Build(t, runtime.GOOS, runtime.GOARCH)
 	info, err := os.Stat(path)
 	if err != nil {

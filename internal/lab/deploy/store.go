@@ -15,25 +15,6 @@ import (
 	"syscall"
 )
 
-// Flags are what slim agents are built with besides the usual. Go puts the code of errors.New and fmt.Errorf where they
-// are called, which is some 1,500 times and nowhere in a timed section, and the same goes for the other packages here:
-// see docs/decisions/0041. The Makefile has them, too.
-var Flags = []string{"-tags=slim", "-gcflags=errors=-l", "-gcflags=fmt=-l", "-gcflags=regexp=-l",
-	"-gcflags=regexp/syntax=-l", "-gcflags=encoding/json=-l", "-gcflags=archive/tar=-l", "-gcflags=reflect=-l",
-	"-gcflags=path/filepath=-l", "-gcflags=net/url=-l", "-gcflags=net/netip=-l", "-gcflags=os=-l",
-	"-gcflags=os/exec=-l", "-gcflags=os/user=-l", "-gcflags=io/fs=-l", "-gcflags=context=-l",
-	"-gcflags=crypto/...=-l", "-gcflags=tare/internal/measure/agent/...=-l",
-	"-gcflags=tare/internal/measure/dbserver=-l", "-gcflags=tare/internal/measure/sysinfo=-l",
-	"-gcflags=tare/internal/measure/fileops=-l", "-gcflags=tare/internal/measure/workload/command=-l",
-	"-gcflags=tare/internal/measure/workload/stack=-l", "-gcflags=tare/internal/sys/nfsd=-l",
-	"-gcflags=tare/internal/sys/proc=-l", "-gcflags=tare/internal/sys/sql/postgres=-l",
-	"-gcflags=filippo.io/edwards25519/...=-l", "-gcflags=encoding/hex=-l", "-gcflags=strconv=-l",
-	"-gcflags=strings=-l", "-gcflags=unicode/utf8=-l", "-gcflags=tare/internal/sys/benchfmt=-l",
-	"-gcflags=tare/internal/sys/account=-l", "-gcflags=tare/internal/sys/netns=-l", "-gcflags=unique=-l",
-	"-gcflags=tare/internal/measure/line=-l", "-gcflags=tare/internal/measure/wire=-l",
-	"-gcflags=tare/internal/measure/workload/developer=-l", "-gcflags=path=-l",
-	"-gcflags=io=-l", "-gcflags=bufio=-l"}
-
 // Store has agent executables: those built into this program (build tag bundle), the program itself for its own
 // platform, and those given by Use. It implements env.Agents and is safe for concurrent use.
 type Store struct {

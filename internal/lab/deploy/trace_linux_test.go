@@ -144,8 +144,8 @@ func TestATraceIsGivenUp(t *testing.T) {
 	ended(t, tracers[0])
 }
 
-// A slim agent says that it cannot trace.
-func TestASlimAgentDoesNotTrace(t *testing.T) {
+// An agent without a tracer says that it cannot trace.
+func TestAnAgentDoesNotTrace(t *testing.T) {
 	s, _ := connect(t, t.TempDir())
 	_, err := asked(t, s, trace.Request{Op: trace.OpOpen, Way: trace.WayBPF})
 	if f, ok := errors.AsType[*record.Failure](err); !ok || f.Kind != "refused" || !s.Alive() {

@@ -24,7 +24,8 @@ type Trace struct {
 	Err    error
 }
 
-// Tracing is set by programs whose agents can trace. Slim agents have no room for it: each line here is in them, too.
+// Tracing is set by programs whose agents can trace. Those in environments have no room for the
+// tracer: only cmd/tare-tracer has it.
 var Tracing Tracer
 
 // trace passes a request on to the tracer.

@@ -18,8 +18,8 @@ const (
 
 // FromParams is its declaration.
 func FromParams() Param {
-	return Param{Name: FromParam, Type: Text, Sparse: true, Doc: Doc("environments of the run that together offer " +
-		"the load to the target, where the server is, NAME+NAME; NAME*2 does twice as much")}
+	return Param{Name: FromParam, Type: Text, Sparse: true, Doc: "environments of the run that together offer " +
+		"the load to the target, where the server is, NAME+NAME; NAME*2 does twice as much"}
 }
 
 // Share is one of several environments that offer a load together.

@@ -1,5 +1,9 @@
-// Package http2 is what a client of HTTP/2 asks of its library, and what it is told. It is separate from package
-// frames, which has the library: that brings net/http and TLS, which a slim agent is too small for.
+// Package http2 speaks HTTP/2 (RFC 9113) as a client. A session has no socket and no goroutine: it is fed with what has
+// come and says what is to be sent, so that a loop over many connections can drive it.
+//
+// Frames are read and written here, because a load must not allocate for each of them, and because the package of
+// golang.org/x/net that does it brings net/http, half a megabyte of an agent. Bodies are passed on without a copy. The
+// compression of headers is that of golang.org/x/net.
 package http2
 
 // Field is a field of a request's header. Its name is in lower case.
@@ -21,9 +25,6 @@ type Head struct {
 	Location string
 }
 
-// Memo keeps what headers say, because a server repeats them. Sessions of one goroutine may share one.
-type Memo any
-
 // Client is told what comes. Streams are known by places, which the client gives them. An error of one of the methods
 // is what Feed returns.
 type Client interface {
@@ -41,32 +42,4 @@ type Client interface {
 	Leaves()
 	// Unasked is a request that a server which leaves has not taken and that must be sent elsewhere.
 	Unasked(place int) error
-}
-
-// Session is one connection, without its socket. It is not safe for concurrent use.
-type Session interface {
-	// Reset begins a new connection.
-	Reset()
-	// Ask queues a request at a place, which must be free.
-	Ask(place int, r *Request)
-	// Feed takes the next bytes from the server.
-	Feed(p []byte) error
-	// Pending is what is to be sent; it is valid until the next call. Sent takes off its beginning.
-	Pending() []byte
-	Sent(n int)
-	// Active is the number of places that are not free; Asked tells whether one is.
-	Active() int
-	Asked(place int) bool
-	// Uploads tells whether the server has not made room yet for the rest of a request's body.
-	Uploads(place int) bool
-	// Full tells whether the connection has had as many streams as one can have.
-	Full() bool
-}
-
-// Library makes requests and sessions.
-type Library interface {
-	Request(method, scheme, authority, path string, header []Field, body []byte) *Request
-	// Session makes one with places for streams. Without a memo, nil, each field of each header is told.
-	Session(c Client, places int, m Memo) Session
-	Memo() Memo
 }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -126,9 +125,7 @@ func compile(command, goos, goarch string) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	args := slices.Concat([]string{"go", "build", "-trimpath", "-ldflags", "-s -w"}, deploy.Flags,
-		[]string{"-o", out, "tare/cmd/" + command})
-	cmd := proc.Command(ctx, args...)
+	cmd := proc.Command(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out, "tare/cmd/"+command)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch, "GOFLAGS=")
 	_, err = proc.RunCmd(cmd, nil)
 	return out, err

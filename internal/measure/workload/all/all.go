@@ -10,6 +10,7 @@ import (
 	"tare/internal/measure/workload/developer"
 	"tare/internal/measure/workload/durability"
 	"tare/internal/measure/workload/fs"
+	"tare/internal/measure/workload/launch"
 	"tare/internal/measure/workload/matrix"
 	"tare/internal/measure/workload/memory"
 	"tare/internal/measure/workload/network"
@@ -27,7 +28,7 @@ func Kinds() []workload.Kind {
 	for _, kinds := range [][]workload.Kind{
 		cpu.Kinds(), memory.Kinds(), syscalls.Kinds(), fs.Kinds(), matrix.Kinds(), developer.Kinds(),
 		durability.Kinds(), restore.Kinds(), network.Kinds(), web.Kinds(), sql.Kinds(), command.Kinds(),
-		controllers(), null.Kinds(),
+		launch.Kinds(), null.Kinds(),
 	} {
 		for _, k := range kinds {
 			if seen[k.Name] {

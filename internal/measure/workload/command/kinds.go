@@ -26,45 +26,45 @@ func Kinds() []workload.Kind {
 		Name: "command", Family: workload.FamilyCommand, WorkUnit: "run", MaxWork: maxRuns,
 		Is:    workload.Traits{Command: true, Parallel: true, Awaited: workload.AwaitedRun},
 		Needs: workload.Needs{FS: true, CPUBound: true},
-		Doc: workload.Doc("Runs your own command line, as hyperfine does. One unit of work is one run, whose " +
+		Doc: "Runs your own command line, as hyperfine does. One unit of work is one run, whose " +
 			"process group is killed afterwards. With prepare or conclude a trial is one run; with preset or " +
-			"metric the first figure that the command prints decides."),
+			"metric the first figure that the command prints decides.",
 		Params: []workload.Param{
-			{Name: "command", Type: workload.Text, Required: true, Doc: workload.Doc("the command line")},
-			{Name: "setup", Type: workload.Text, Sparse: true, Doc: workload.Doc("command line that must succeed " +
-				"once in each environment before the first run, not timed")},
-			{Name: "prepare", Type: workload.Text, Doc: workload.Doc("command line before each run, not timed")},
-			{Name: "conclude", Type: workload.Text, Doc: workload.Doc("command line after each run, not timed")},
+			{Name: "command", Type: workload.Text, Required: true, Doc: "the command line"},
+			{Name: "setup", Type: workload.Text, Sparse: true, Doc: "command line that must succeed " +
+				"once in each environment before the first run, not timed"},
+			{Name: "prepare", Type: workload.Text, Doc: "command line before each run, not timed"},
+			{Name: "conclude", Type: workload.Text, Doc: "command line after each run, not timed"},
 			{Name: "cleanup", Type: workload.Text,
-				Doc: workload.Doc("command line at the end of each trial, even a failed one")},
+				Doc: "command line at the end of each trial, even a failed one"},
 			{Name: "shell", Type: workload.Text, Default: shellDefault,
-				Doc: workload.Doc("default: sh (cmd on Windows); none: no shell, split at spaces, quotes and " +
-					"backslashes (hyperfine -N); else a shell with its options, to which -c is added")},
-			{Name: "dir", Type: workload.Text, Doc: workload.Doc("working directory; empty: the work's own, empty " +
-				"before the first trial and kept until the last")},
-			{Name: "input", Type: workload.Text, Doc: workload.Doc("file for standard input; empty: no input")},
-			{Name: "exit", Type: workload.Int, Default: "0", Min: -1, Max: 255, Doc: workload.Doc("exit code of a " +
-				"successful run; -1: any")},
+				Doc: "default: sh (cmd on Windows); none: no shell, split at spaces, quotes and " +
+					"backslashes (hyperfine -N); else a shell with its options, to which -c is added"},
+			{Name: "dir", Type: workload.Text, Doc: "working directory; empty: the work's own, empty " +
+				"before the first trial and kept until the last"},
+			{Name: "input", Type: workload.Text, Doc: "file for standard input; empty: no input"},
+			{Name: "exit", Type: workload.Int, Default: "0", Min: -1, Max: 255, Doc: "exit code of a " +
+				"successful run; -1: any"},
 			{Name: "timeout", Type: workload.Duration, Default: "10m",
-				Doc: workload.Doc("a run that takes longer is stopped with its process group and fails")},
+				Doc: "a run that takes longer is stopped with its process group and fails"},
 			{Name: "fsync", Type: workload.Bool, Default: "no",
-				Doc: workload.Doc("yes: the figures depend on flushes, as a database's commits do, and are not " +
-					"compared where a flush means different things")},
+				Doc: "yes: the figures depend on flushes, as a database's commits do, and are not " +
+					"compared where a flush means different things"},
 			{Name: "preset", Type: workload.Choice, Default: presetNone, Choices: presetNames(),
-				Doc: workload.Doc("program whose output has the figures: none, fio (--output-format=json), iperf3 " +
-					"(-J), sysbench, wrk, pgbench")},
-			{Name: "metric", Type: workload.Text, Doc: workload.Doc("figures on standard output, one per line: " +
+				Doc: "program whose output has the figures: none, fio (--output-format=json), iperf3 " +
+					"(-J), sysbench, wrk, pgbench"},
+			{Name: "metric", Type: workload.Text, Doc: "figures on standard output, one per line: " +
 				"NAME:UNIT:lower|higher:json:/pointer or NAME:UNIT:lower|higher:re:REGEX, whose first group is the " +
 				"figure, and (?P<unit>...) its unit of time (ns, µs, ms, s), which makes it seconds; or " +
-				"FORMAT:\"CASE\" \"FIGURE\" of tare plan metrics")},
-			{Name: "env", Type: workload.Text, Sparse: true, Doc: workload.Doc("variables for all these commands: " +
-				"NAME=VALUE, one per line")},
-			{Name: "tree", Type: workload.Text, Sparse: true, Doc: workload.Doc("folder on this machine, copied " +
+				"FORMAT:\"CASE\" \"FIGURE\" of tare plan metrics"},
+			{Name: "env", Type: workload.Text, Sparse: true, Doc: "variables for all these commands: " +
+				"NAME=VALUE, one per line"},
+			{Name: "tree", Type: workload.Text, Sparse: true, Doc: "folder on this machine, copied " +
 				"into the environment before the first run, with its links, without .git; the command runs there, " +
-				"in dir below it")},
+				"in dir below it"},
 			{Name: "check", Type: workload.Choice, Sparse: true, Choices: []string{"output"},
-				Doc: workload.Doc("output: what the command prints to standard output must be the same in every " +
-					"run and target")},
+				Doc: "output: what the command prints to standard output must be the same in every " +
+					"run and target"},
 		},
 		Metrics:    ownMetrics(true),
 		Dynamic:    metricsFor,
@@ -84,15 +84,15 @@ func Kinds() []workload.Kind {
 func ownMetrics(primary bool) []unit.Metric {
 	return []unit.Metric{
 		{Name: "seconds", Unit: "s", Better: unit.Lower, Timed: true, Primary: primary,
-			Doc: workload.Doc("mean time of a run, minus the shell's start")},
+			Doc: "mean time of a run, minus the shell's start"},
 		{Name: "user_seconds", Unit: "s", Better: unit.Lower,
-			Doc: workload.Doc("mean CPU time of a run and its children in user mode")},
+			Doc: "mean CPU time of a run and its children in user mode"},
 		{Name: "system_seconds", Unit: "s", Better: unit.Lower,
-			Doc: workload.Doc("mean CPU time of a run and its children in the kernel")},
+			Doc: "mean CPU time of a run and its children in the kernel"},
 		{Name: "max_rss_bytes", Unit: "B", Better: unit.Lower,
-			Doc: workload.Doc("largest resident memory of any run, on Linux at least the agent's own")},
+			Doc: "largest resident memory of any run, on Linux at least the agent's own"},
 		{Name: "page_faults", Unit: "faults", Better: unit.Lower, Sparse: true,
-			Doc: workload.Doc("mean number of page faults of a run and its children; not on Windows")},
+			Doc: "mean number of page faults of a run and its children; not on Windows"},
 	}
 }
 

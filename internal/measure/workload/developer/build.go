@@ -23,24 +23,24 @@ func buildKind() workload.Kind {
 	return workload.Kind{
 		Name: "dev.build", Family: workload.FamilyCommand, WorkUnit: "build", MaxWork: 1, Needs: run.Needs,
 		Is: workload.Traits{ManyFiles: true, Build: true, Parallel: true},
-		Doc: workload.Doc("Builds a generated C project with the environment's own make and compiler, which must " +
+		Doc: "Builds a generated C project with the environment's own make and compiler, which must " +
 			"be installed. One unit is a build from a clean tree. The program is run afterwards and must print a " +
-			"number that is known in advance."),
+			"number that is known in advance.",
 		Params: []workload.Param{
-			{Name: "units", Type: workload.Int, Default: "24", Min: 1, Max: 5000, Doc: workload.Doc("C files in the " +
-				"project")},
+			{Name: "units", Type: workload.Int, Default: "24", Min: 1, Max: 5000, Doc: "C files in the " +
+				"project"},
 			{Name: "headers", Type: workload.Int, Default: "64", Min: 1, Max: 999,
-				Doc: workload.Doc("headers in the project; a C file includes 12 of them, and these others")},
+				Doc: "headers in the project; a C file includes 12 of them, and these others"},
 			{Name: "functions", Type: workload.Int, Default: "40", Min: 1, Max: 10_000,
-				Doc: workload.Doc("functions in each C file")},
+				Doc: "functions in each C file"},
 			{Name: "jobs", Type: workload.Int, Default: "1", Min: 1, Max: 1024,
-				Doc: workload.Doc("compilers at the same time (make -j)")},
+				Doc: "compilers at the same time (make -j)"},
 			{Name: "cc", Type: workload.Text, Default: "cc", Required: true,
-				Doc: workload.Doc("the compiler: a path, or a program in the environment's PATH")},
-			{Name: "cflags", Type: workload.Text, Default: "-O1", Doc: workload.Doc("options for the compiler")},
+				Doc: "the compiler: a path, or a program in the environment's PATH"},
+			{Name: "cflags", Type: workload.Text, Default: "-O1", Doc: "options for the compiler"},
 			workaroundParam(),
 			{Name: "timeout", Type: workload.Duration, Default: "10m",
-				Doc: workload.Doc("a build that takes longer is stopped and fails")},
+				Doc: "a build that takes longer is stopped and fails"},
 		},
 		Metrics: run.Metrics,
 		Space: func(p workload.Params) int64 {

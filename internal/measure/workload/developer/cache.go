@@ -21,8 +21,8 @@ const (
 func cacheParam() workload.Param {
 	return workload.Param{
 		Name: "cache", Type: workload.Choice, Default: cacheWarm, Choices: []string{cacheWarm, cacheCold},
-		Doc: workload.Doc("warm: everything was just looked up; cold: the environment's own caches, not those of a " +
-			"host or server below, are dropped before each trial, which needs root")}
+		Doc: "warm: everything was just looked up; cold: the environment's own caches, not those of a " +
+			"host or server below, are dropped before each trial, which needs root"}
 }
 
 // bring sets the state of the caches. Everything below the folder is looked up once; for cold, the caches are then

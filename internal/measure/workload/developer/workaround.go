@@ -14,8 +14,8 @@ import (
 func workaroundParam() workload.Param {
 	return workload.Param{
 		Name: "workaround", Type: workload.Bool, Default: "no",
-		Doc: workload.Doc("copy the sources to the environment's own disk, build there and copy the results back, " +
-			"all timed")}
+		Doc: "copy the sources to the environment's own disk, build there and copy the results back, " +
+			"all timed"}
 }
 
 // besides names the folder of a build that is not done in the measured folder, and notes it.

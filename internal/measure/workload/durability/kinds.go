@@ -17,16 +17,16 @@ import (
 func Kinds() []workload.Kind {
 	latency := func(name, doc string, primary bool) unit.Metric {
 		return unit.Metric{Name: name, Unit: "s", Better: unit.Lower, Timed: true, Primary: primary,
-			Doc: workload.Doc(doc)}
+			Doc: doc}
 	}
 	return []workload.Kind{{
 		Name: "durability.fsync", Family: workload.FamilyFiles, WorkUnit: "flush",
-		Doc: workload.Doc("Overwrites 4 KiB of a preallocated file and flushes it to stable storage (fdatasync, if " +
+		Doc: "Overwrites 4 KiB of a preallocated file and flushes it to stable storage (fdatasync, if " +
 			"the system has it), again and again. If a flush costs less in an environment than on its host, it " +
-			"does not reach the host's disk."),
+			"does not reach the host's disk.",
 		Params: []workload.Param{
 			{Name: "size", Type: workload.Size, Default: "1MiB", Min: slot, Max: 1 << 30,
-				Doc: workload.Doc("size of the file; its pages are overwritten in turn")},
+				Doc: "size of the file; its pages are overwritten in turn"},
 		},
 		Metrics: []unit.Metric{
 			latency("flush_p50", "that percentile of the time of a write and its flush", true),

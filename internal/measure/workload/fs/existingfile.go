@@ -28,8 +28,8 @@ const defaultSize = "64MiB"
 func fileParam() workload.Param {
 	return workload.Param{
 		Name: "file", Type: workload.Text,
-		Doc: workload.Doc("an existing file to read, below the mount (dir:PATH for one of your own); it is never " +
-			"changed, and size= must be its size, if given"),
+		Doc: "an existing file to read, below the mount (dir:PATH for one of your own); it is never " +
+			"changed, and size= must be its size, if given",
 	}
 }
 

@@ -29,23 +29,23 @@ func Kinds() []workload.Kind {
 func smallFiles() workload.Kind {
 	rate := func(name, doc string, primary bool) unit.Metric {
 		return unit.Metric{Name: name, Unit: "files/s", Better: unit.Higher, Timed: true, Primary: primary,
-			Doc: workload.Doc(doc)}
+			Doc: doc}
 	}
 	return workload.Kind{
 		Name: "fs.smallfiles", Family: workload.FamilyFiles, WorkUnit: "file",
 		Is: workload.Traits{Files: true, ManyFiles: true},
-		Doc: workload.Doc("Handles many small files in five phases: create and write, stat, open and read, rename " +
+		Doc: "Handles many small files in five phases: create and write, stat, open and read, rename " +
 			"within the directory, unlink. Each phase covers all files before the next one begins; one unit of " +
-			"work is a file through all five. Contents are incompressible, and each read is checked."),
+			"work is a file through all five. Contents are incompressible, and each read is checked.",
 		Params: []workload.Param{
 			{Name: "files", Type: workload.Int, Default: "1000", Min: 1, Max: 1_000_000,
-				Doc: workload.Doc("files that exist at the same time")},
-			{Name: "size", Type: workload.Size, Default: "4KiB", Min: 16, Max: 64 << 20, Doc: workload.Doc("bytes in " +
-				"each file")},
+				Doc: "files that exist at the same time"},
+			{Name: "size", Type: workload.Size, Default: "4KiB", Min: 16, Max: 64 << 20, Doc: "bytes in " +
+				"each file"},
 			{Name: "dirs", Type: workload.Int, Default: "10", Min: 1, Max: 100_000,
-				Doc: workload.Doc("directories over which the files are spread")},
+				Doc: "directories over which the files are spread"},
 			{Name: "fsync", Type: workload.Bool, Default: "no",
-				Doc: workload.Doc("flush each file (fsync) after writing it, timed")},
+				Doc: "flush each file (fsync) after writing it, timed"},
 		},
 		Metrics: []unit.Metric{
 			rate("files_per_second", "files per second through all five phases", true),

@@ -13,8 +13,8 @@ func seqWrite() workload.Kind {
 		"(fio: rw=write ioengine=psync).",
 		profile{write: true}, "64KiB", []workload.Param{syncParam(), {
 			Name: "create", Type: workload.Bool, Default: "yes",
-			Doc: workload.Doc("yes: a new file in each trial, emptied before each pass, so that blocks are " +
-				"allocated; no: overwrite in place")}})
+			Doc: "yes: a new file in each trial, emptied before each pass, so that blocks are " +
+				"allocated; no: overwrite in place"}})
 }
 
 func seqRead() workload.Kind {
@@ -38,9 +38,9 @@ func randWrite() workload.Kind {
 func mixed() workload.Kind {
 	params := append([]workload.Param{
 		{Name: "read_percent", Type: workload.Int, Default: "70", Min: 1, Max: 99,
-			Doc: workload.Doc("percentage of operations that read")},
+			Doc: "percentage of operations that read"},
 		{Name: "pattern", Type: workload.Choice, Default: "random", Choices: []string{"random", "sequential"},
-			Doc: workload.Doc("order of the records")},
+			Doc: "order of the records"},
 		syncParam(),
 	}, cacheParams()...)
 	return recordKind("fs.mixed", "Reads and overwrites the records of an existing, fully allocated file, each "+
@@ -54,14 +54,14 @@ func cacheParams() []workload.Param {
 		{
 			Name: "cache", Type: workload.Choice, Default: cacheWarm,
 			Choices: []string{cacheWarm, cacheGuestCold, cacheCold, cacheAttr, cacheAsIs},
-			Doc: workload.Doc("page cache before buffered reads, verified, else the trial fails: warm: the whole " +
+			Doc: "page cache before buffered reads, verified, else the trial fails: warm: the whole " +
 				"file was read and stayed; guest-cold: the environment's has none of it; cold: nor has the host's, " +
 				"for one pass a trial; attr-expired: read, then unused until a shared folder's cached attributes " +
-				"have expired; as-is: no preparation"),
+				"have expired; as-is: no preparation",
 		},
 		{Name: "attr_wait", Type: workload.Duration, Default: "0s",
-			Doc: workload.Doc("wait of cache=attr-expired; 0s: 1.1 times the attribute lifetime in the mount's " +
-				"options, or 3 s without")},
+			Doc: "wait of cache=attr-expired; 0s: 1.1 times the attribute lifetime in the mount's " +
+				"options, or 3 s without"},
 	}
 }
 
@@ -70,52 +70,52 @@ func syncParam() workload.Param {
 		Name: "fsync", Type: workload.Choice, Default: syncNone,
 		Choices: []string{syncNone, syncEnd, syncEach, syncDataEnd, syncDataEach, syncFullEnd,
 			syncFullEach},
-		Doc: workload.Doc("timed flush: none; end: fsync after each pass and the last record; each: after every " +
+		Doc: "timed flush: none; end: fsync after each pass and the last record; each: after every " +
 			"record; datasync-end, datasync-each: by fdatasync; full-end, full-each: down to the medium, which on " +
-			"macOS needs F_FULLFSYNC; with engine=mmap by msync")}
+			"macOS needs F_FULLFSYNC; with engine=mmap by msync"}
 }
 
 // recordKind makes the table row of a record workload. They differ in profile, default record size and parameters.
 func recordKind(name, doc string, p profile, bs string, extra []workload.Param) workload.Kind {
 	params := []workload.Param{
 		{Name: "size", Type: workload.Size, Default: defaultSize, Min: minRecord, Max: maxFile,
-			Doc: workload.Doc("size of the file")},
+			Doc: "size of the file"},
 		{Name: "bs", Type: workload.Size, Default: bs, Min: minRecord, Max: maxRecord,
-			Doc: workload.Doc("record size: bytes per operation")},
+			Doc: "record size: bytes per operation"},
 		{Name: "direct", Type: workload.Bool, Default: "no",
-			Doc: workload.Doc("bypass the page cache (O_DIRECT, F_NOCACHE, FILE_FLAG_NO_BUFFERING); the trial " +
-				"fails where that is impossible")},
+			Doc: "bypass the page cache (O_DIRECT, F_NOCACHE, FILE_FLAG_NO_BUFFERING); the trial " +
+				"fails where that is impossible"},
 		{Name: "data", Type: workload.Choice, Default: fileio.Random, Choices: []string{fileio.Random, fileio.Zero},
-			Doc: workload.Doc("random: incompressible, no page repeated; zero: all zeros, which compressing and " +
-				"thin storage does not store")},
+			Doc: "random: incompressible, no page repeated; zero: all zeros, which compressing and " +
+				"thin storage does not store"},
 		{Name: "threads", Type: workload.Int, Default: "1", Min: 1, Max: 256,
-			Doc: workload.Doc("number of threads")},
+			Doc: "number of threads"},
 		{Name: "files", Type: workload.Choice, Default: "shared", Choices: []string{"shared", "own"},
-			Doc: workload.Doc("shared: threads divide the records of one file; own: each has a file of the full " +
-				"size")},
+			Doc: "shared: threads divide the records of one file; own: each has a file of the full " +
+				"size"},
 		{
 			Name: "engine", Type: workload.Choice, Default: enginePsync,
 			Choices: []string{enginePsync, engineRing, engineMmap, engineAuto},
-			Doc: workload.Doc("psync: one system call per operation; io_uring: qd operations in flight (Linux); " +
+			Doc: "psync: one system call per operation; io_uring: qd operations in flight (Linux); " +
 				"mmap: mapped memory; auto: io_uring for qd above 1 if the kernel allows it, else qd threads with " +
-				"a warning"),
+				"a warning",
 		},
 		{Name: "qd", Type: workload.Int, Default: "1", Min: 1, Max: 4096,
-			Doc: workload.Doc("queue depth: operations in flight of each thread")},
+			Doc: "queue depth: operations in flight of each thread"},
 		{Name: "pages", Type: workload.Choice, Default: string(fileio.OrdinaryPages), Choices: fileio.PagesChoices,
-			Doc: workload.Doc(fileio.PagesDoc)},
+			Doc: fileio.PagesDoc},
 		{Name: "latency", Type: workload.Bool, Default: "no",
-			Doc: workload.Doc("report percentiles of the operations, for one clock reading each")},
+			Doc: "report percentiles of the operations, for one clock reading each"},
 	}
 	metrics := []unit.Metric{
 		{Name: "ops_per_second", Unit: "ops/s", Better: unit.Higher, Timed: true, Primary: p.random,
-			Doc: workload.Doc("records per second (IOPS)")},
+			Doc: "records per second (IOPS)"},
 		{Name: "mib_per_second", Unit: "MiB/s", Better: unit.Higher, Timed: true, Primary: !p.random,
-			Doc: workload.Doc("bytes read or written per second")},
+			Doc: "bytes read or written per second"},
 	}
 	return workload.Kind{
 		Name: name, Family: workload.FamilyFiles, Is: p.traits(),
-		Doc: workload.Doc(doc), Params: append(params, extra...),
+		Doc: doc, Params: append(params, extra...),
 		WorkUnit: "operation",
 		Needs:    workload.Needs{FS: true, CPUBound: true}, // most of a buffered operation is the kernel's work
 		Metrics:  metrics,
@@ -176,7 +176,7 @@ func latencyMetrics(split bool) (ms []unit.Metric) {
 	for _, q := range quantiles {
 		add := func(prefix, which string) {
 			ms = append(ms, unit.Metric{Name: prefix + q.name, Unit: "us", Better: unit.Lower, Timed: true,
-				Tail: q.tail, Doc: workload.Doc(q.doc + which + ", from a histogram of 128 steps per power of two")})
+				Tail: q.tail, Doc: q.doc + which + ", from a histogram of 128 steps per power of two"})
 		}
 		add("", "")
 		if split && q.split {

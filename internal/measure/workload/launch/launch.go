@@ -48,12 +48,12 @@ const (
 // Kinds lists the kinds of this package.
 func Kinds() []workload.Kind {
 	took := func(name, doc string) unit.Metric {
-		return unit.Metric{Name: name, Unit: "s", Better: unit.Lower, Timed: true, Doc: workload.Doc(doc)}
+		return unit.Metric{Name: name, Unit: "s", Better: unit.Lower, Timed: true, Doc: doc}
 	}
 	metrics := func(probed bool) []unit.Metric {
 		all := []unit.Metric{
-			{Name: Ready, Unit: "s", Better: unit.Lower, Timed: true, Primary: true, Doc: workload.Doc("time from " +
-				"the decision to have it until its first work, and the probe if there is one, is done")},
+			{Name: Ready, Unit: "s", Better: unit.Lower, Timed: true, Primary: true, Doc: "time from " +
+				"the decision to have it until its first work, and the probe if there is one, is done"},
 			took(Created, "until the driver has made, started or entered it"),
 			took(Agent, "from then until the agent's first word from it"),
 			took(Worked, "from then until a new process has done a first piece of work"),
@@ -67,17 +67,17 @@ func Kinds() []workload.Kind {
 	}
 	return []workload.Kind{{
 		Name: Kind, Family: workload.FamilyLaunch, WorkUnit: "launch", MaxWork: 1, Unseeded: true, Controller: true,
-		Doc: workload.Doc("Makes another environment like the target, uses it once, and removes it: what it costs " +
+		Doc: "Makes another environment like the target, uses it once, and removes it: what it costs " +
 			"to have one. The target stays open meanwhile, and what the driver keeps (images, kernels, states) is " +
-			"there from the warm-up on. Settings count, mounts do not."),
+			"there from the warm-up on. Settings count, mounts do not.",
 		Params: []workload.Param{
-			{Name: ProbeParam, Type: workload.Text, Doc: workload.Doc("command line of the environment, repeated " +
-				"until it succeeds, before it counts as ready")},
-			{Name: WaitParam, Type: workload.Duration, Default: "1m", Doc: workload.Doc("how long the probe may " +
-				"fail")},
+			{Name: ProbeParam, Type: workload.Text, Doc: "command line of the environment, repeated " +
+				"until it succeeds, before it counts as ready"},
+			{Name: WaitParam, Type: workload.Duration, Default: "1m", Doc: "how long the probe may " +
+				"fail"},
 			{Name: CacheParam, Type: workload.Choice, Default: "warm", Choices: []string{"warm", Cold},
-				Doc: workload.Doc("warm, or cold: drop the host's page cache before each launch, with images, " +
-					"kernels and programs that nobody has mapped; needs root on Linux, and slows down the host")},
+				Doc: "warm, or cold: drop the host's page cache before each launch, with images, " +
+					"kernels and programs that nobody has mapped; needs root on Linux, and slows down the host"},
 		},
 		Metrics: metrics(false),
 		Dynamic: func(p workload.Params) []unit.Metric { return metrics(p[ProbeParam] != "") },

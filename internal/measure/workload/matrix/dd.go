@@ -20,34 +20,34 @@ func ddKind() workload.Kind {
 	return workload.Kind{
 		Name: "fs.dd", Family: workload.FamilyFiles, WorkUnit: "round",
 		Is: workload.Traits{Files: true, Columns: map[string]workload.Moves{"write": {}, "read": {Read: true}}},
-		Doc: workload.Doc("Writes a file and reads it back as two calls of dd do: dd if=/dev/zero of=F bs=BS " +
+		Doc: "Writes a file and reads it back as two calls of dd do: dd if=/dev/zero of=F bs=BS " +
 			"count=SIZE/BS, a flush, a pause, dd if=F of=/dev/null bs=BS. The time includes the close, as dd's own " +
-			"figure does, but not the flush and the pause."),
+			"figure does, but not the flush and the pause.",
 		Params: []workload.Param{
-			{Name: "size", Type: workload.Size, Default: "160000KiB", Min: 1, Max: maxFile, Doc: workload.Doc("size " +
-				"of the file")},
+			{Name: "size", Type: workload.Size, Default: "160000KiB", Min: 1, Max: maxFile, Doc: "size " +
+				"of the file"},
 			{Name: "bs", Type: workload.Size, Default: "4KiB", Min: 1, Max: maxRecord,
-				Doc: workload.Doc("block size, any number of bytes")},
+				Doc: "block size, any number of bytes"},
 			{Name: "data", Type: workload.Choice, Default: fileio.Zero, Choices: []string{fileio.Zero, fileio.Random},
-				Doc: workload.Doc("zero: from /dev/zero, which compressing and thin storage does not store; " +
-					"random: incompressible, from memory")},
+				Doc: "zero: from /dev/zero, which compressing and thin storage does not store; " +
+					"random: incompressible, from memory"},
 			{Name: "sync", Type: workload.Bool, Default: "yes",
-				Doc: workload.Doc("flush between writing and reading, untimed")},
+				Doc: "flush between writing and reading, untimed"},
 			{Name: "pause", Type: workload.Duration, Default: "1s",
-				Doc: workload.Doc("pause between writing and reading, untimed")},
+				Doc: "pause between writing and reading, untimed"},
 			{Name: "pages", Type: workload.Choice, Default: string(fileio.OrdinaryPages), Choices: fileio.PagesChoices,
-				Doc: workload.Doc(fileio.PagesDoc)},
+				Doc: fileio.PagesDoc},
 			{Name: "cache", Type: workload.Choice, Default: "warm", Choices: []string{"warm", "cold"},
-				Doc: workload.Doc("warm: read from the cache, as people use dd; cold: the file's pages are dropped " +
-					"before, verified")},
+				Doc: "warm: read from the cache, as people use dd; cold: the file's pages are dropped " +
+					"before, verified"},
 		},
 		Metrics: []unit.Metric{
 			{Name: "round_seconds", Unit: "s", Better: unit.Lower, Timed: true, Primary: true,
-				Doc: workload.Doc("time of writing and reading, without flush and pause")},
+				Doc: "time of writing and reading, without flush and pause"},
 			{Name: "write", Unit: "MB/s", Better: unit.Higher, Timed: true,
-				Doc: workload.Doc("bytes written per second, in MB of 1,000,000")},
+				Doc: "bytes written per second, in MB of 1,000,000"},
 			{Name: "read", Unit: "MB/s", Better: unit.Higher, Timed: true,
-				Doc: workload.Doc("bytes read back per second, in MB of 1,000,000")},
+				Doc: "bytes read back per second, in MB of 1,000,000"},
 		},
 		Needs: workload.Needs{FS: true, CPUBound: true},
 		Lasts: func(workload.Params) workload.Lasting { // its flush is not timed

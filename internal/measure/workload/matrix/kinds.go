@@ -22,41 +22,41 @@ func matrixKind() workload.Kind {
 	return workload.Kind{
 		Name: "fs.matrix", Family: workload.FamilyFiles, WorkUnit: "pass",
 		Is: workload.Traits{Files: true, Columns: moves()},
-		Doc: workload.Doc("Does up to thirteen operations on one file with one record size: a row of iozone's " +
+		Doc: "Does up to thirteen operations on one file with one record size: a row of iozone's " +
 			"matrix, each over the whole file, in iozone's order. The file is flushed, untimed, before an " +
 			"operation that follows writes, and every timed read is checked. An operation whose figure would be " +
 			"meaningless is left out, with the reason: strideread below 26 records, stdio with direct=yes, a time " +
-			"too short for the clock."),
+			"too short for the clock.",
 		Params: []workload.Param{
 			{Name: "size", Type: workload.Size, Default: "64MiB", Min: minRecord, Max: maxFile,
-				Doc: workload.Doc("size of the file (iozone -s)")},
+				Doc: "size of the file (iozone -s)"},
 			{Name: "bs", Type: workload.Size, Default: "64KiB", Min: minRecord, Max: maxRecord,
-				Doc: workload.Doc("record size (iozone -r)")},
+				Doc: "record size (iozone -r)"},
 			{Name: "ops", Type: workload.Text, Default: "all",
-				Doc: workload.Doc("all, or some of write rewrite read reread randread randwrite bkwdread " +
-					"recrewrite strideread fwrite frewrite fread freread, separated by blanks or +")},
+				Doc: "all, or some of write rewrite read reread randread randwrite bkwdread " +
+					"recrewrite strideread fwrite frewrite fread freread, separated by blanks or +"},
 			{Name: "direct", Type: workload.Bool, Default: "no",
-				Doc: workload.Doc("bypass the page cache (iozone -I); the trial fails where that is impossible")},
+				Doc: "bypass the page cache (iozone -I); the trial fails where that is impossible"},
 			{Name: "fsync", Type: workload.Bool, Default: "no",
-				Doc: workload.Doc("flush in the timed section of every operation (iozone -e)")},
+				Doc: "flush in the timed section of every operation (iozone -e)"},
 			{Name: "close", Type: workload.Bool, Default: "no",
-				Doc: workload.Doc("close in the timed section of every operation (iozone -c)")},
+				Doc: "close in the timed section of every operation (iozone -c)"},
 			{Name: "cache", Type: workload.Choice, Default: "warm", Choices: []string{"warm", "cold"},
-				Doc: workload.Doc("warm: just written or read; cold: the file's pages are dropped, verified, " +
-					"before read, randread, bkwdread, strideread and fread")},
+				Doc: "warm: just written or read; cold: the file's pages are dropped, verified, " +
+					"before read, randread, bkwdread, strideread and fread"},
 			{Name: "data", Type: workload.Choice, Default: autoData,
 				Choices: []string{autoData, fileio.Random, fileio.Zero, iozonePayload},
-				Doc: workload.Doc("random: incompressible, no page repeated; zero: all zeros; iozone: eight bytes " +
-					"in each 4 KiB, else zeros; auto: random, or iozone with compat=iozone")},
+				Doc: "random: incompressible, no page repeated; zero: all zeros; iozone: eight bytes " +
+					"in each 4 KiB, else zeros; auto: random, or iozone with compat=iozone"},
 			{Name: "compat", Type: workload.Choice, Default: "no", Choices: []string{"no", "iozone"},
-				Doc: workload.Doc("iozone: calls, flags, order, payload and flushes of iozone 3.489, for published " +
-					"figures; no: tare's own")},
+				Doc: "iozone: calls, flags, order, payload and flushes of iozone 3.489, for published " +
+					"figures; no: tare's own"},
 			{Name: "samples", Type: workload.Int, Default: "5", Min: 1, Max: maxSamples,
-				Doc: workload.Doc("samples of each pass")},
+				Doc: "samples of each pass"},
 			{Name: "pages", Type: workload.Choice, Default: string(fileio.OrdinaryPages), Choices: fileio.PagesChoices,
-				Doc: workload.Doc(fileio.PagesDoc)},
+				Doc: fileio.PagesDoc},
 			{Name: "preset", Type: workload.Choice, Default: "none", Choices: presetNames(),
-				Doc: workload.Doc("a named set of parameters: " + presetDoc())},
+				Doc: "a named set of parameters: " + presetDoc()},
 		},
 		Metrics: metrics(AllOps()),
 		Dynamic: func(p workload.Params) []unit.Metric {
@@ -128,10 +128,10 @@ func moves() map[string]workload.Moves {
 // metrics declares the figures of a pass of these operations.
 func metrics(ops []Op) []unit.Metric {
 	list := []unit.Metric{{Name: rowSeconds, Unit: "s", Better: unit.Lower, Timed: true, Primary: true,
-		Doc: workload.Doc("time of all operations, timed sections only")}}
+		Doc: "time of all operations, timed sections only"}}
 	for _, o := range ops {
 		list = append(list, unit.Metric{Name: o.String(), Unit: "KiB/s", Better: unit.Higher, Timed: true,
-			Doc: workload.Doc(columns[o].doc)})
+			Doc: columns[o].doc})
 	}
 	return list
 }

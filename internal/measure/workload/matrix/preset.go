@@ -24,14 +24,14 @@ type Preset struct {
 func Presets() []Preset {
 	return []Preset{
 		{
-			Name: "Racb", Doc: workload.Doc("iozone -Racb FILE, all 126 rows as a workload each, or those of the " +
-				"given size or bs"),
+			Name: "Racb", Doc: "iozone -Racb FILE, all 126 rows as a workload each, or those of the " +
+				"given size or bs",
 			Args:   []string{"-R", "-a", "-c"},
 			Params: map[string]string{"ops": "all", "close": "true"},
 			from:   Row{AutoMinSize, AutoMinRec}, to: Row{AutoMaxSize, AutoMaxRec},
 		},
 		{
-			Name: "direct4k", Doc: workload.Doc("iozone -I -e -a -s 64M -r 4k -i 0 -i 2, direct with a flush"),
+			Name: "direct4k", Doc: "iozone -I -e -a -s 64M -r 4k -i 0 -i 2, direct with a flush",
 			Args: []string{"-I", "-e", "-a", "-s", "64M", "-r", "4k", "-i", "0", "-i", "2"},
 			Params: map[string]string{"size": "64MiB", "bs": "4KiB", "ops": "write rewrite randread randwrite",
 				"direct": "true", "fsync": "true"},

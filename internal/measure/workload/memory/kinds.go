@@ -16,26 +16,26 @@ func copyKind() workload.Kind {
 	return workload.Kind{
 		Name:   "memory.copy",
 		Family: workload.FamilyMemory,
-		Doc: workload.Doc("Copies one array to another as mbw does, with one thread, again and again. memcpy is " +
+		Doc: "Copies one array to another as mbw does, with one thread, again and again. memcpy is " +
 			"one call for the array, dumb a loop that copies 8 bytes at a time, mcblock one call for each block. " +
 			"labels=mbw-1.2 gives the names the meaning of Debian's mbw 1.2.2, which swaps MEMCPY and DUMB, and " +
-			"whose MCBLOCK copies the first block again and again, from the cache."),
+			"whose MCBLOCK copies the first block again and again, from the cache.",
 		Params: []workload.Param{
 			{Name: "size", Type: workload.Size, Default: "256MiB", Min: 4 << 10, Max: 1 << 40,
-				Doc: workload.Doc("size of each array, a multiple of 8 bytes, much larger than the last-level cache")},
+				Doc: "size of each array, a multiple of 8 bytes, much larger than the last-level cache"},
 			{Name: "method", Type: workload.Choice, Default: "memcpy", Choices: []string{"memcpy", "dumb", "mcblock"},
-				Doc: workload.Doc("way to copy, by mbw's name: memcpy, dumb or mcblock")},
+				Doc: "way to copy, by mbw's name: memcpy, dumb or mcblock"},
 			{Name: "block", Type: workload.Size, Default: "256KiB", Min: 8, Max: 1 << 40,
-				Doc: workload.Doc("block size of mcblock, at most size")},
+				Doc: "block size of mcblock, at most size"},
 			{Name: "labels", Type: workload.Choice, Default: "mbw-2.0", Choices: []string{"mbw-2.0", "mbw-1.2"},
-				Doc: workload.Doc("version of mbw that defines the methods: mbw-2.0 or mbw-1.2")},
+				Doc: "version of mbw that defines the methods: mbw-2.0 or mbw-1.2"},
 			{Name: "by", Type: workload.Choice, Default: string(byAuto), Choices: moves,
-				Doc: workload.Doc("instructions that copy: auto: those of the C library for this size and " +
-					"processor; memmove: Go's; avx, rep-movsb, avx-past-cache: these")},
+				Doc: "instructions that copy: auto: those of the C library for this size and " +
+					"processor; memmove: Go's; avx, rep-movsb, avx-past-cache: these"},
 			hugepagesParam(),
 		},
 		Metrics: []unit.Metric{{Name: "mib_per_second", Unit: "MiB/s", Better: unit.Higher, Timed: true, Primary: true,
-			Doc: workload.Doc("bytes copied per second, counted once, as mbw and unlike STREAM")}},
+			Doc: "bytes copied per second, counted once, as mbw and unlike STREAM"}},
 		// The CPU does all the work: with an emulated CPU, the figure is the emulator's.
 		Needs:    workload.Needs{CPUBound: true},
 		WorkUnit: "pass",
@@ -48,15 +48,15 @@ func latencyKind() workload.Kind {
 	return workload.Kind{
 		Name:   "memory.latency",
 		Family: workload.FamilyMemory,
-		Doc: workload.Doc("Follows a chain of pointers through memory of several sizes, where each load depends on " +
+		Doc: "Follows a chain of pointers through memory of several sizes, where each load depends on " +
 			"the previous one (lmbench's lat_mem_rd). Each cache line has one pointer, and a random cycle from the " +
-			"seed visits all of them, so that prefetchers do not help."),
+			"seed visits all of them, so that prefetchers do not help.",
 		Params: []workload.Param{
 			{Name: "sizes", Type: workload.Text, Default: defaultSizes,
-				Doc: workload.Doc("sizes, ascending, separated by commas or +: 16KiB+64MiB")},
+				Doc: "sizes, ascending, separated by commas or +: 16KiB+64MiB"},
 			{Name: "stride", Type: workload.Choice, Default: "64", Choices: []string{"64", "128"},
-				Doc: workload.Doc("bytes from one pointer to the next: 64, or 128 if the processor fetches lines " +
-					"in pairs")},
+				Doc: "bytes from one pointer to the next: 64, or 128 if the processor fetches lines " +
+					"in pairs"},
 			hugepagesParam(),
 		},
 		Metrics:  latencyMetrics(mustSizes(defaultSizes)),
@@ -71,6 +71,6 @@ func latencyKind() workload.Kind {
 func hugepagesParam() workload.Param {
 	return workload.Param{Name: "hugepages", Type: workload.Choice, Default: "auto",
 		Choices: []string{"auto", "on", "off"},
-		Doc: workload.Doc("on: ask for huge pages; off: forbid them; auto: as the system is set; on and off need " +
-			"Linux")}
+		Doc: "on: ask for huge pages; off: forbid them; auto: as the system is set; on and off need " +
+			"Linux"}
 }

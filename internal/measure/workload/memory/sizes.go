@@ -68,7 +68,7 @@ func latencyMetrics(sizes []int64) []unit.Metric {
 	for i, s := range sizes {
 		ms[i] = unit.Metric{Name: latencyMetric(s), Unit: "ns", Better: unit.Lower, Timed: true,
 			Primary: i == len(sizes)-1,
-			Doc:     workload.Doc("time of one dependent load from memory of that size")}
+			Doc:     "time of one dependent load from memory of that size"}
 	}
 	return ms
 }

@@ -32,20 +32,20 @@ func needs() workload.Needs { return workload.Needs{Peer: true, CPUBound: true, 
 // threadsParam is how many threads serve the streams.
 func threadsParam() workload.Param {
 	return workload.Param{Name: "threads", Type: workload.Int, Default: "1", Min: 1, Max: 2 * maxStreams,
-		Doc: workload.Doc("threads at each end for all streams of both directions, at most one for each; 1: as " +
-			"iperf3 before 3.16; as many as streams: as since then")}
+		Doc: "threads at each end for all streams of both directions, at most one for each; 1: as " +
+			"iperf3 before 3.16; as many as streams: as since then"}
 }
 
 // serverParam is the way to another end than the run's peer.
 func serverParam() workload.Param {
-	return workload.Param{Name: "server", Type: workload.Text, Doc: workload.Doc("an iperf3 server in the place of " +
-		"the run's peer: its numeric address as the environment sees it, with a port unless it is 5201")}
+	return workload.Param{Name: "server", Type: workload.Text, Doc: "an iperf3 server in the place of " +
+		"the run's peer: its numeric address as the environment sees it, with a port unless it is 5201"}
 }
 
 // toParam is the way to another end in another environment.
 func toParam() workload.Param {
-	return workload.Param{Name: workload.ToParam, Type: workload.Text, Doc: workload.Doc("the environment of the " +
-		"run in which the other end is, instead of this machine")}
+	return workload.Param{Name: workload.ToParam, Type: workload.Text, Doc: "the environment of the " +
+		"run in which the other end is, instead of this machine"}
 }
 
 func atServer(p workload.Params) bool { return p["server"] != "" }
@@ -73,12 +73,12 @@ var (
 func (c cost) metrics() []unit.Metric {
 	return []unit.Metric{
 		{Name: "client_cpu_" + c.metric, Unit: c.unit, Better: unit.Lower,
-			Doc: workload.Doc("CPU time of the client")},
+			Doc: "CPU time of the client"},
 		{Name: "peer_cpu_" + c.metric, Unit: c.unit, Better: unit.Lower,
-			Doc: workload.Doc("CPU time of the other end")},
+			Doc: "CPU time of the other end"},
 		{Name: "host_cpu_" + c.metric, Unit: c.unit, Better: unit.Lower,
-			Doc: workload.Doc("CPU time of the environment's own processes on the controller's machine, if " +
-				"known")},
+			Doc: "CPU time of the environment's own processes on the controller's machine, if " +
+				"known"},
 	}
 }
 
@@ -91,28 +91,28 @@ func stream() workload.Kind {
 	return workload.Kind{
 		Name: "net.stream", Family: workload.FamilyNetwork, WorkUnit: "MiB", MaxWork: 1 << 30, // the peer's limit
 		Is: workload.Traits{Link: workload.StreamRate},
-		Doc: workload.Doc("Sends bytes over TCP and stops the clock when the receiver has all of them. " +
+		Doc: "Sends bytes over TCP and stops the clock when the receiver has all of them. " +
 			"The bytes of both directions, and of streams with a thread each, are divided " +
 			"equally; streams that share a thread take what they can. With server the other end is stock " +
-			"iperf3 -s, and the clock also spans the start of its test."),
+			"iperf3 -s, and the clock also spans the start of its test.",
 		Params: []workload.Param{
 			{Name: "direction", Type: workload.Choice, Default: "up", Choices: []string{"up", "down", "both"},
-				Doc: workload.Doc("up: the environment sends; down: it receives; both: it does both at once")},
+				Doc: "up: the environment sends; down: it receives; both: it does both at once"},
 			{Name: "streams", Type: workload.Int, Default: "1", Min: 1, Max: maxStreams,
-				Doc: workload.Doc("connections at the same time, in each direction")},
+				Doc: "connections at the same time, in each direction"},
 			threadsParam(),
 			{Name: "block", Type: workload.Size, Default: "128KiB", Min: 1, Max: netpeer.MaxBlock,
-				Doc: workload.Doc("bytes per read or write")},
+				Doc: "bytes per read or write"},
 			serverParam(), toParam(), workload.FromParams(),
 		},
 		Metrics: append([]unit.Metric{
 			{Name: "throughput", Unit: "MiB/s", Better: unit.Higher, Timed: true, Primary: true,
-				Doc: workload.Doc("bytes received per second over all streams")},
+				Doc: "bytes received per second over all streams"},
 			{Name: "tcp_rtt", Unit: "ns", Better: unit.Lower,
-				Doc: workload.Doc("the senders' round trip as their kernels smooth it (TCP_INFO), at the end; only " +
-					"on Linux")},
+				Doc: "the senders' round trip as their kernels smooth it (TCP_INFO), at the end; only " +
+					"on Linux"},
 			{Name: "tcp_window", Unit: "segments", Better: unit.Higher,
-				Doc: workload.Doc("the senders' congestion window (TCP_INFO), at the end; only on Linux")},
+				Doc: "the senders' congestion window (TCP_INFO), at the end; only on Linux"},
 		}, perGiB.metrics()...),
 		Needs: needs(), HostCPU: perGiB.host, Peerless: elsewhere,
 		Lasts: workload.NothingLasts,
@@ -124,15 +124,15 @@ func udp() workload.Kind {
 	metrics := func(paced, ordered bool) []unit.Metric {
 		m := []unit.Metric{
 			{Name: "datagrams_per_second", Unit: "datagrams/s", Better: unit.Higher, Timed: true, Primary: true,
-				Doc: workload.Doc("datagrams received per second; only without a rate")},
+				Doc: "datagrams received per second; only without a rate"},
 			{Name: "jitter", Unit: "ns", Better: unit.Lower, Timed: true, Primary: paced,
-				Doc: workload.Doc("mean change of the time on the way from one datagram to the next, smoothed as " +
-					"in RFC 3550; of several streams the mean")},
-			{Name: "arrived", Unit: "%", Better: unit.Higher, Doc: workload.Doc("share of the datagrams that " +
-				"arrived")},
+				Doc: "mean change of the time on the way from one datagram to the next, smoothed as " +
+					"in RFC 3550; of several streams the mean"},
+			{Name: "arrived", Unit: "%", Better: unit.Higher, Doc: "share of the datagrams that " +
+				"arrived"},
 			{Name: "in_order", Unit: "%", Better: unit.Higher, Sparse: true,
-				Doc: workload.Doc("share of those that came before every later one, which an iperf3 server does " +
-					"not tell of what it receives")},
+				Doc: "share of those that came before every later one, which an iperf3 server does " +
+					"not tell of what it receives"},
 		}
 		if !ordered {
 			m = m[:3]
@@ -145,19 +145,19 @@ func udp() workload.Kind {
 	return workload.Kind{
 		Name: "net.udp", Family: workload.FamilyNetwork, WorkUnit: "datagram", MaxWork: 1 << 40,
 		Is: workload.Traits{Datagrams: true},
-		Doc: workload.Doc("Sends numbered datagrams over UDP, each with one system call, and counts at the receiver " +
+		Doc: "Sends numbered datagrams over UDP, each with one system call, and counts at the receiver " +
 			"which arrive (as iperf3 -u does). Without a rate the sender sends as fast as it can, and what " +
 			"arrives per second decides; with a rate, jitter does. Each stream has a thread at each end and " +
-			"its own numbers, and all have equal shares of the datagrams."),
+			"its own numbers, and all have equal shares of the datagrams.",
 		Params: []workload.Param{
 			{Name: "direction", Type: workload.Choice, Default: "up", Choices: []string{"up", "down", "both"},
-				Doc: workload.Doc("up: the environment sends; down: it receives; both: it does both at once")},
+				Doc: "up: the environment sends; down: it receives; both: it does both at once"},
 			{Name: "streams", Type: workload.Int, Default: "1", Min: 1, Max: maxStreams,
-				Doc: workload.Doc("streams at the same time, in each direction")},
+				Doc: "streams at the same time, in each direction"},
 			{Name: "size", Type: workload.Size, Default: "64B", Min: netpeer.MinDatagram, Max: netpeer.MaxDatagram,
-				Doc: workload.Doc("bytes of a datagram without headers")},
+				Doc: "bytes of a datagram without headers"},
 			{Name: "rate", Type: workload.Int, Default: "0", Min: 0, Max: 10e6,
-				Doc: workload.Doc("datagrams per second of each stream; 0: as many as the sender can")},
+				Doc: "datagrams per second of each stream; 0: as many as the sender can"},
 			serverParam(), toParam(), workload.FromParams(),
 		},
 		Metrics: metrics(false, true),
@@ -173,27 +173,27 @@ func udp() workload.Kind {
 func underLoad() workload.Kind {
 	latency := func(name, doc string, primary, tail bool) unit.Metric {
 		return unit.Metric{Name: name, Unit: "ns", Better: unit.Lower, Timed: true, Primary: primary, Tail: tail,
-			Doc: workload.Doc(doc)}
+			Doc: doc}
 	}
 	return workload.Kind{
 		Name: "net.loaded", Family: workload.FamilyNetwork, WorkUnit: "round trip",
-		Doc: workload.Doc("Makes round trips over TCP as net.rr does on one connection, first with nothing else " +
+		Doc: "Makes round trips over TCP as net.rr does on one connection, first with nothing else " +
 			"to do, then as many while streams run beside it as in net.stream: what a queue in between costs " +
 			"everybody else. The streams begin 0.3 s before the first round trip under load, and the CPU time is " +
 			"that of the time under load. With server the streams go to stock iperf3 -s, and a round trip is a " +
-			"TCP handshake with another port of that machine."),
+			"TCP handshake with another port of that machine.",
 		Params: []workload.Param{
 			{Name: "direction", Type: workload.Choice, Default: "up", Choices: []string{"up", "down", "both"},
-				Doc: workload.Doc("up: the environment sends; down: it receives; both: it does both at once")},
+				Doc: "up: the environment sends; down: it receives; both: it does both at once"},
 			{Name: "streams", Type: workload.Int, Default: "1", Min: 1, Max: maxStreams,
-				Doc: workload.Doc("streams at the same time, in each direction")},
+				Doc: "streams at the same time, in each direction"},
 			threadsParam(),
 			{Name: "size", Type: workload.Size, Default: "1B", Min: 1, Max: netpeer.MaxMessage,
-				Doc: workload.Doc("bytes of a message, in each direction; not with server")},
+				Doc: "bytes of a message, in each direction; not with server"},
 			serverParam(), toParam(),
 			{Name: "probe", Type: workload.Int, Default: "9", Min: 1, Max: 65535,
-				Doc: workload.Doc("with server: the port for handshakes, which may be closed if that machine " +
-					"refuses; Windows needs an open one")},
+				Doc: "with server: the port for handshakes, which may be closed if that machine " +
+					"refuses; Windows needs an open one"},
 		},
 		Metrics: append([]unit.Metric{
 			latency("latency_p50", "that percentile of the round trips under load", true, false),
@@ -203,14 +203,14 @@ func underLoad() workload.Kind {
 			latency("idle_p50", "that percentile of the round trips without load", false, false),
 			latency("idle_p90", "that percentile of the round trips without load", false, false),
 			latency("idle_p99", "that percentile of the round trips without load", false, true),
-			{Name: "over_idle_p50", Unit: "x", Better: unit.Lower, Doc: workload.Doc("that percentile under load " +
-				"over the one without")},
+			{Name: "over_idle_p50", Unit: "x", Better: unit.Lower, Doc: "that percentile under load " +
+				"over the one without"},
 			{Name: "over_idle_p90", Unit: "x", Better: unit.Lower, Sparse: true,
-				Doc: workload.Doc("that percentile under load over the one without")},
-			{Name: "over_idle_p99", Unit: "x", Better: unit.Lower, Tail: true, Doc: workload.Doc("that percentile " +
-				"under load over the one without")},
-			{Name: "load", Unit: "MiB/s", Better: unit.Higher, Timed: true, Doc: workload.Doc("throughput of the " +
-				"streams")},
+				Doc: "that percentile under load over the one without"},
+			{Name: "over_idle_p99", Unit: "x", Better: unit.Lower, Tail: true, Doc: "that percentile " +
+				"under load over the one without"},
+			{Name: "load", Unit: "MiB/s", Better: unit.Higher, Timed: true, Doc: "throughput of the " +
+				"streams"},
 		}, perGiB.metrics()[:2]...),
 		// How much the streams move is not known to the controller: it tells what was used and makes no figure of it.
 		Needs: needs(), HostCPU: func(time.Duration, int64) (string, float64) { return "", 0 }, Peerless: atServer,
@@ -221,24 +221,24 @@ func underLoad() workload.Kind {
 
 func roundTrip() workload.Kind {
 	latency := func(name, doc string, tail bool) unit.Metric {
-		return unit.Metric{Name: name, Unit: "ns", Better: unit.Lower, Timed: true, Tail: tail, Doc: workload.Doc(doc)}
+		return unit.Metric{Name: name, Unit: "ns", Better: unit.Lower, Timed: true, Tail: tail, Doc: doc}
 	}
 	return workload.Kind{
 		Name: "net.rr", Family: workload.FamilyNetwork, WorkUnit: "round trip",
 		Is: workload.Traits{Link: workload.RoundTrips},
-		Doc: workload.Doc("Sends a message over TCP, waits until the peer has sent it back, and sends the next " +
+		Doc: "Sends a message over TCP, waits until the peer has sent it back, and sends the next " +
 			"(as netperf's TCP_RR does, with one message in flight on each connection). TCP_NODELAY is set on " +
-			"both ends, and a count in each message must be returned. The clock is read once per round trip."),
+			"both ends, and a count in each message must be returned. The clock is read once per round trip.",
 		Params: []workload.Param{
 			{Name: "size", Type: workload.Size, Default: "1B", Min: 1, Max: netpeer.MaxMessage,
-				Doc: workload.Doc("bytes of a message, in each direction")},
+				Doc: "bytes of a message, in each direction"},
 			{Name: "connections", Type: workload.Int, Default: "1", Min: 1, Max: maxConnections,
-				Doc: workload.Doc("connections, each with a thread at each end")},
+				Doc: "connections, each with a thread at each end"},
 			toParam(), workload.FromParams(),
 		},
 		Metrics: append([]unit.Metric{
 			{Name: "round_trips_per_second", Unit: "round trips/s", Better: unit.Higher, Timed: true, Primary: true,
-				Doc: workload.Doc("round trips per second over all connections")},
+				Doc: "round trips per second over all connections"},
 			latency("latency_p50", "that percentile of the round trips", false),
 			latency("latency_p90", "that percentile of the round trips", false),
 			latency("latency_p99", "that percentile of the round trips", true),
@@ -255,13 +255,13 @@ func roundTrip() workload.Kind {
 func connect() workload.Kind {
 	return workload.Kind{
 		Name: "net.connect", Family: workload.FamilyNetwork, WorkUnit: "connection",
-		Doc: workload.Doc("Makes a TCP connection, sends a greeting of 40 bytes, receives one byte, closes it, " +
+		Doc: "Makes a TCP connection, sends a greeting of 40 bytes, receives one byte, closes it, " +
 			"and makes the next (as netperf's TCP_CRR does). The other end resets the connection after the " +
-			"client has closed it, so that no port stays in TIME_WAIT."),
+			"client has closed it, so that no port stays in TIME_WAIT.",
 		Params: []workload.Param{toParam(), workload.FromParams()},
 		Metrics: append([]unit.Metric{
 			{Name: "connections_per_second", Unit: "connections/s", Better: unit.Higher, Timed: true, Primary: true,
-				Doc: workload.Doc("connections made, used and closed per second")},
+				Doc: "connections made, used and closed per second"},
 		}, perConnection.metrics()...),
 		Needs: needs(), HostCPU: perConnection.host, Peerless: elsewhere,
 		Lasts: workload.NothingLasts,

@@ -65,20 +65,20 @@ type Options struct {
 // Params are the parameters of a replay that do not depend on what is replayed. item is what is: "statement".
 func Params(item string) []workload.Param {
 	factor := func(name, def, doc string) workload.Param {
-		return workload.Param{Name: name, Type: workload.Text, Default: def, Doc: workload.Doc(doc)}
+		return workload.Param{Name: name, Type: workload.Text, Default: def, Doc: doc}
 	}
 	return []workload.Param{
-		{Name: "lanes", Type: workload.Text, Default: "2x", Doc: workload.Doc("connections at the same time: a " +
-			"number, 2x for twice the processors, or session for one for each session of a trial")},
+		{Name: "lanes", Type: workload.Text, Default: "2x", Doc: "connections at the same time: a " +
+			"number, 2x for twice the processors, or session for one for each session of a trial"},
 		factor("pace", PaceFlat, "flat: as fast as the server answers; original: at the log's times; or a factor, "+
 			"2.0 for twice as fast"),
 		factor("think", "", "pace within sessions; empty: as pace"),
 		factor("connect", "", "pace at which sessions begin; empty: as pace"),
 		{Name: "idle-wait", Type: workload.Duration, Default: "0s",
-			Doc: workload.Doc("a time without any session is shortened to this; 0s: it is not")},
+			Doc: "a time without any session is shortened to this; 0s: it is not"},
 		{Name: "shard", Type: workload.Int, Default: "0", Max: 1 << 40,
-			Doc: workload.Doc(item + "s of a shard at least; 0: a 256th of the log's, from 64 to 4096")},
-		{Name: "whole", Type: workload.Bool, Default: "no", Doc: workload.Doc("one unit of work is the whole log")},
+			Doc: item + "s of a shard at least; 0: a 256th of the log's, from 64 to 4096"},
+		{Name: "whole", Type: workload.Bool, Default: "no", Doc: "one unit of work is the whole log"},
 	}
 }
 
@@ -132,11 +132,11 @@ func (o *Options) UnitTime() time.Duration {
 // log's.
 func Metrics(item string, paced, kept bool) []unit.Metric {
 	lower := func(name, of, doc string) unit.Metric {
-		return unit.Metric{Name: name, Unit: of, Better: unit.Lower, Timed: true, Doc: workload.Doc(doc)}
+		return unit.Metric{Name: name, Unit: of, Better: unit.Lower, Timed: true, Doc: doc}
 	}
 	ms := []unit.Metric{
 		{Name: item + "s_per_second", Unit: item + "s/s", Better: unit.Higher, Timed: true, Primary: !paced,
-			Doc: workload.Doc(item + "s per second over all lanes")},
+			Doc: item + "s per second over all lanes"},
 		lower("seconds", "s", "time of a unit of work"),
 		lower("latency_mean", "ns", "mean latency of a "+item),
 		lower("latency_p50", "ns", "that percentile of the latencies"),

@@ -34,28 +34,28 @@ func kind() workload.Kind {
 	return workload.Kind{
 		Name: "restore", Family: workload.FamilyFiles, WorkUnit: "restore", MaxWork: 1,
 		Needs: workload.Needs{FS: true, CPUBound: true},
-		Doc: workload.Doc("Restores a generated backup of a forum in stages: verify files by their MD5 digests, " +
+		Doc: "Restores a generated backup of a forum in stages: verify files by their MD5 digests, " +
 			"unpack two tar.bz2 trees, merge a full SQL dump with two later streams by key, load the result into a " +
 			"private PostgreSQL, and sync everything to stable storage. The backup is made once per session, " +
-			"untimed; files, rows and checksums are compared afterwards."),
+			"untimed; files, rows and checksums are compared afterwards.",
 		Params: []workload.Param{
 			{Name: "size", Type: workload.Size, Default: "16MiB", Min: 1 << 20, Max: 64 << 30,
-				Doc: workload.Doc("unpacked size of the backup, half database, half files; a second per 2 MiB to " +
-					"generate, once per session")},
+				Doc: "unpacked size of the backup, half database, half files; a second per 2 MiB to " +
+					"generate, once per session"},
 			{Name: "load", Type: workload.Choice, Default: loadNone, Choices: []string{loadNone, loadPostgreSQL},
-				Doc: workload.Doc("none: write and flush the merged dump, which needs no programs; postgresql: " +
+				Doc: "none: write and flush the merged dump, which needs no programs; postgresql: " +
 					"load it into a server from the environment's own programs, started for the trial on a copy of " +
-					"a data directory that initdb makes once per session")},
+					"a data directory that initdb makes once per session"},
 			{Name: "tools", Type: workload.Choice, Default: own, Choices: []string{own, environment},
-				Doc: workload.Doc("own: tare decompresses and loads, the same everywhere; environment: its bzip2 " +
-					"and psql do")},
+				Doc: "own: tare decompresses and loads, the same everywhere; environment: its bzip2 " +
+					"and psql do"},
 			{Name: "threads", Type: workload.Int, Default: "0", Min: 0, Max: 64,
-				Doc: workload.Doc("threads of tare's own decompression, 0 for one per processor")},
+				Doc: "threads of tare's own decompression, 0 for one per processor"},
 			{Name: "cache", Type: workload.Choice, Default: cacheWarm, Choices: []string{cacheWarm, cacheCold},
-				Doc: workload.Doc("warm, or cold: the backup's pages are first dropped from the environment's page " +
-					"cache, not from a host's below it")},
+				Doc: "warm, or cold: the backup's pages are first dropped from the environment's page " +
+					"cache, not from a host's below it"},
 			{Name: "postgres", Type: workload.Text, Default: "",
-				Doc: workload.Doc("folder of PostgreSQL's programs; empty: the newest in the usual folders")},
+				Doc: "folder of PostgreSQL's programs; empty: the newest in the usual folders"},
 		},
 		Metrics: metrics(true),
 		Dynamic: func(p workload.Params) []unit.Metric { return metrics(p["load"] != loadNone) },
@@ -78,23 +78,23 @@ const (
 
 func metrics(load bool) []unit.Metric {
 	all := []unit.Metric{{Name: "seconds", Unit: "s", Better: unit.Lower, Timed: true, Primary: true,
-		Doc: workload.Doc("time of a whole restore")}}
+		Doc: "time of a whole restore"}}
 	for _, stage := range []string{stageVerify, stageUnpack, stageMerge, stageLoad, stageSync} {
 		if stage == stageLoad && !load {
 			continue
 		}
 		all = append(all, unit.Metric{Name: stage + "_seconds", Unit: "s", Better: unit.Lower, Timed: true,
-			Doc: workload.Doc("time of that stage")},
+			Doc: "time of that stage"},
 			unit.Metric{Name: stage + "_cpu_seconds", Unit: "s", Better: unit.Lower,
-				Doc: workload.Doc("CPU time of that stage, of tare and the programs it started")})
+				Doc: "CPU time of that stage, of tare and the programs it started"})
 		if stage != stageSync {
 			all = append(all, unit.Metric{Name: stage + "_bytes_per_second", Unit: "B/s", Better: unit.Higher,
-				Timed: true, Doc: workload.Doc("bytes of that stage per second: verify reads the compressed files, " +
-					"unpack writes files, merge writes and load reads the merged dump")})
+				Timed: true, Doc: "bytes of that stage per second: verify reads the compressed files, " +
+					"unpack writes files, merge writes and load reads the merged dump"})
 		}
 		all = append(all, unit.Metric{Name: stage + "_io_per_second", Unit: "ops/s", Better: unit.Higher, Timed: true,
-			Doc: workload.Doc("reads and writes per second that the disk completed in that stage, also those of " +
-				"other programs")})
+			Doc: "reads and writes per second that the disk completed in that stage, also those of " +
+				"other programs"})
 	}
 	return slices.Clip(all)
 }

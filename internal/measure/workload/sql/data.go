@@ -20,8 +20,8 @@ import (
 // dataParam is what a private server is loaded with.
 func dataParam() workload.Param {
 	return workload.Param{Name: "data", Type: workload.Text,
-		Doc: workload.Doc("data for the server that tare starts, on the controller's machine: a dump (FILE.sql, " +
-			"also gzip, bzip2, zstd, xz), a stopped server's data directory, or shop, a synthetic shop")}
+		Doc: "data for the server that tare starts, on the controller's machine: a dump (FILE.sql, " +
+			"also gzip, bzip2, zstd, xz), a stopped server's data directory, or shop, a synthetic shop"}
 }
 
 // dataOf is what the parameter data says.

@@ -77,14 +77,14 @@ func mixParams() []workload.Param {
 	params := []workload.Param{
 		{Name: "mix", Type: workload.Choice, Default: mixReadOnly,
 			Choices: []string{mixPoint, mixReadOnly, mixReadWrite, mixWriteOnly},
-			Doc: workload.Doc("point: one selection of a row by its key, without BEGIN and COMMIT; read-only, " +
-				"read-write, write-only: the reads or writes that the parameters below count")},
-		{Name: "range", Type: workload.Int, Default: "100", Min: 1, Max: 1_000_000, Doc: workload.Doc("rows of a " +
-			"range")},
+			Doc: "point: one selection of a row by its key, without BEGIN and COMMIT; read-only, " +
+				"read-write, write-only: the reads or writes that the parameters below count"},
+		{Name: "range", Type: workload.Int, Default: "100", Min: 1, Max: 1_000_000, Doc: "rows of a " +
+			"range"},
 	}
 	for _, s := range steps {
 		params = append(params, workload.Param{Name: s.param, Type: workload.Int, Default: s.times, Max: 1000,
-			Doc: workload.Doc(s.doc)})
+			Doc: s.doc})
 	}
 	return params
 }

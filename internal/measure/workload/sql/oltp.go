@@ -27,21 +27,21 @@ func oltpKind() workload.Kind {
 		Name: "sql.oltp", Family: workload.FamilyDatabase, WorkUnit: "transaction", SameWork: true,
 		Is:    workload.Traits{Server: workload.DatabaseServer, Parallel: true, Lanes: "lanes"},
 		Needs: workload.Needs{FS: true, CPUBound: true},
-		Doc: workload.Doc("Runs the transactions of sysbench's OLTP scripts, with their statements and tables, on " +
+		Doc: "Runs the transactions of sysbench's OLTP scripts, with their statements and tables, on " +
 			"a database server. A transaction's work depends on its number only, the same with any number of " +
 			"lanes; one that a conflict ended is repeated. With mixes that only read, all results are compared by " +
-			"their checksums."),
+			"their checksums.",
 		Params: slices.Concat(serverParams(), []workload.Param{
-			{Name: "tables", Type: workload.Int, Default: "1", Min: 1, Max: 1000, Doc: workload.Doc("number of " +
-				"tables")},
+			{Name: "tables", Type: workload.Int, Default: "1", Min: 1, Max: 1000, Doc: "number of " +
+				"tables"},
 			{Name: "rows", Type: workload.Int, Default: "10000", Min: 1, Max: 1_000_000_000,
-				Doc: workload.Doc("rows of each table, some 300 bytes each")},
+				Doc: "rows of each table, some 300 bytes each"},
 		}, mixParams(), []workload.Param{
 			{Name: "rand", Type: workload.Choice, Default: randSpecial, Choices: []string{randSpecial, randUniform},
-				Doc: workload.Doc("choice of rows: uniform; special: three of four from the hundredth in a table's " +
-					"middle")},
+				Doc: "choice of rows: uniform; special: three of four from the hundredth in a table's " +
+					"middle"},
 			{Name: "prepared", Type: workload.Bool, Default: "no",
-				Doc: workload.Doc("yes: prepare the statements before the trial; no: send them as text")},
+				Doc: "yes: prepare the statements before the trial; no: send them as text"},
 			lanesParam("connections, each with a thread: a number, or 2x for twice the processors"),
 		}),
 		Metrics:   oltpMetrics(true),
@@ -72,11 +72,11 @@ const oltpFormat = 1
 // oltpMetrics are the kind's figures. The server's CPU time is known if the server is tare's own.
 func oltpMetrics(private bool) []unit.Metric {
 	lower := func(name, of string, timed, tail bool, doc string) unit.Metric {
-		return unit.Metric{Name: name, Unit: of, Better: unit.Lower, Timed: timed, Tail: tail, Doc: workload.Doc(doc)}
+		return unit.Metric{Name: name, Unit: of, Better: unit.Lower, Timed: timed, Tail: tail, Doc: doc}
 	}
 	all := []unit.Metric{
 		{Name: "transactions_per_second", Unit: "transactions/s", Better: unit.Higher, Timed: true, Primary: true,
-			Doc: workload.Doc("transactions per second over all lanes")},
+			Doc: "transactions per second over all lanes"},
 		lower("latency_p50", "ns", true, false, "that percentile of a transaction's time"),
 		lower("latency_p99", "ns", true, true, "that percentile of a transaction's time"),
 		lower("client_cpu_us_per_transaction", "us", false, false,

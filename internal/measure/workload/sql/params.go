@@ -12,6 +12,7 @@ import (
 	"tare/internal/measure/dbserver"
 	"tare/internal/measure/workload"
 	"tare/internal/sys/sql"
+	"tare/internal/sys/sql/secure"
 )
 
 // serverParams are the parameters that say which server a kind works with.
@@ -19,29 +20,29 @@ func serverParams() []workload.Param {
 	return []workload.Param{
 		{Name: "server", Type: workload.Choice, Default: string(dbserver.MariaDB),
 			Choices: []string{string(dbserver.MariaDB), string(dbserver.MySQL), string(dbserver.PostgreSQL)},
-			Doc: workload.Doc("server that tare starts with its own data directory, or the kind of the one at " +
-				"address: mariadb, mysql or postgresql")},
+			Doc: "server that tare starts with its own data directory, or the kind of the one at " +
+				"address: mariadb, mysql or postgresql"},
 		{Name: "settings", Type: workload.Text,
-			Doc: workload.Doc("settings of the server that tare starts: name=value;name=value")},
+			Doc: "settings of the server that tare starts: name=value;name=value"},
 		{Name: "root", Type: workload.Text,
-			Doc: workload.Doc("directory of another, unpacked Linux system whose MySQL is started")},
+			Doc: "directory of another, unpacked Linux system whose MySQL is started"},
 		{Name: "address", Type: workload.Text,
-			Doc: workload.Doc("a server that runs, as the environment sees it: a numeric address with a port, " +
-				"10.0.0.5:3306, or a socket's path")},
-		{Name: "user", Type: workload.Text, Doc: workload.Doc("user at address")},
+			Doc: "a server that runs, as the environment sees it: a numeric address with a port, " +
+				"10.0.0.5:3306, or a socket's path"},
+		{Name: "user", Type: workload.Text, Doc: "user at address"},
 		{Name: "password-file", Type: workload.Text,
-			Doc: workload.Doc("file on the controller's machine with the user's password in its first line")},
-		{Name: "database", Type: workload.Text, Doc: workload.Doc("the database; empty: the log's only one, else " +
-			"tare, or at address the user's default")},
+			Doc: "file on the controller's machine with the user's password in its first line"},
+		{Name: "database", Type: workload.Text, Doc: "the database; empty: the log's only one, else " +
+			"tare, or at address the user's default"},
 		{Name: "tls", Type: workload.Choice, Default: sql.TLSOff,
 			Choices: []string{sql.TLSOff, sql.TLSRequire, sql.TLSVerify},
-			Doc: workload.Doc("off; require: encrypt the connections to address; verify: check the server's " +
-				"certificate, too")},
+			Doc: "off; require: encrypt the connections to address; verify: check the server's " +
+				"certificate, too"},
 		{Name: "tls-ca", Type: workload.Text,
-			Doc: workload.Doc("file on the controller's machine with the authorities of the server's certificate, " +
-				"which must name the address; empty: the environment's")},
+			Doc: "file on the controller's machine with the authorities of the server's certificate, " +
+				"which must name the address; empty: the environment's"},
 		{Name: "disposable", Type: workload.Bool, Default: "no",
-			Doc: workload.Doc("yes: the server at address may be written to")},
+			Doc: "yes: the server at address may be written to"},
 	}
 }
 
@@ -59,7 +60,7 @@ func lasts(p workload.Params, writes bool) workload.Lasting {
 
 // lanesParam is the number of connections.
 func lanesParam(doc string) workload.Param {
-	return workload.Param{Name: "lanes", Type: workload.Text, Default: "2x", Doc: workload.Doc(doc)}
+	return workload.Param{Name: "lanes", Type: workload.Text, Default: "2x", Doc: doc}
 }
 
 // target is the server that trials work with.
@@ -180,17 +181,10 @@ func (t *target) find(b *workload.Bench) error {
 	if t.tls == sql.TLSOff {
 		return nil
 	}
-	if Secure == nil {
-		return fmt.Errorf("tls=%s needs an agent with TLS, which the slim agents of tare lack: use a socket or a "+
-			"tunnel, or a tare that was built by go build, without agents for other platforms", t.tls)
-	}
 	var err error
-	t.secure, err = Secure(t.Address, b.Files["tls-ca"], t.tls)
+	t.secure, err = secure.For(t.Address, b.Files["tls-ca"], t.tls)
 	return err
 }
-
-// Secure is secure.For in an executable with TLS, and nil in the slim agent, for which TLS is too large.
-var Secure func(address, authority, tls string) (func(sql.Stream) (sql.Stream, error), error)
 
 // mysql tells whether the server speaks MySQL's protocol.
 func (t *target) mysql() bool { return t.product != dbserver.PostgreSQL }

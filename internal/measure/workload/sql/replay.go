@@ -35,45 +35,45 @@ func replayKind() workload.Kind {
 		Name: "sql.replay", Family: workload.FamilyDatabase, WorkUnit: "shard", SameWork: true, Unseeded: true,
 		Is:    workload.Traits{Server: workload.DatabaseServer, Parallel: true},
 		Needs: workload.Needs{FS: true, CPUBound: true},
-		Doc: workload.Doc("Replays the log of a database server: the statements of each session in their order, " +
+		Doc: "Replays the log of a database server: the statements of each session in their order, " +
 			"one session after the other in each of several lanes. A shard is sessions that follow each other in " +
 			"the log. The sums of all rows must be equal in all targets, but for statements such as those with " +
-			"NOW()."),
+			"NOW().",
 		Params: slices.Concat(serverParams(), replay.Params("statement"), []workload.Param{
 			dataParam(),
 			{Name: "writes", Type: workload.Bool, Default: "no",
-				Doc: workload.Doc("replay what changes data, too; at address only with disposable=yes")},
+				Doc: "replay what changes data, too; at address only with disposable=yes"},
 			{Name: "log", Type: workload.Text, Required: true,
-				Doc: workload.Doc("the log, a file on the controller's machine; several, with commas, in the order " +
-					"of their times; or shop: sessions of a synthetic shop")},
-			{Name: "log-format", Type: workload.Text, Doc: workload.Doc("format of the log, as for tare sql " +
-				"inspect; empty: found out")},
-			{Name: "prefix", Type: workload.Text, Doc: workload.Doc("PostgreSQL's log_line_prefix; empty: found out")},
+				Doc: "the log, a file on the controller's machine; several, with commas, in the order " +
+					"of their times; or shop: sessions of a synthetic shop"},
+			{Name: "log-format", Type: workload.Text, Doc: "format of the log, as for tare sql " +
+				"inspect; empty: found out"},
+			{Name: "prefix", Type: workload.Text, Doc: "PostgreSQL's log_line_prefix; empty: found out"},
 			{Name: "zone", Type: workload.Text, Default: "UTC",
-				Doc: workload.Doc("time zone of times without one, such as Europe/Berlin")},
+				Doc: "time zone of times without one, such as Europe/Berlin"},
 			{Name: "locks", Type: workload.Bool, Default: "no",
-				Doc: workload.Doc("replay SELECT ... FOR UPDATE and the like, too; in sessions that only read, " +
-					"MySQL and MariaDB count FOR UPDATE as an error, and PostgreSQL all of them")},
+				Doc: "replay SELECT ... FOR UPDATE and the like, too; in sessions that only read, " +
+					"MySQL and MariaDB count FOR UPDATE as an error, and PostgreSQL all of them"},
 			{Name: "sessions", Type: workload.Choice, Default: sessionsRecorded,
 				Choices: []string{sessionsRecorded, sessionsKept},
-				Doc: workload.Doc("as-recorded: each session connects and disconnects; kept: a lane keeps and " +
-					"resets its connection")},
+				Doc: "as-recorded: each session connects and disconnects; kept: a lane keeps and " +
+					"resets its connection"},
 			{Name: "order", Type: workload.Choice, Default: orderSessions,
 				Choices: []string{orderSessions, orderTransactions},
-				Doc: workload.Doc("sessions: the order within each session; transactions: also across them, by the " +
-					"log's ids, each begun when the first statement of the one before has been answered")},
+				Doc: "sessions: the order within each session; transactions: also across them, by the " +
+					"log's ids, each begun when the first statement of the one before has been answered"},
 			{Name: "pin-time", Type: workload.Bool, Default: "no",
-				Doc: workload.Doc("set the session's clock for NOW() to the record's second (MySQL and MariaDB)")},
+				Doc: "set the session's clock for NOW() to the record's second (MySQL and MariaDB)"},
 			{Name: "prepared", Type: workload.Choice, Default: preparedRecorded,
 				Choices: []string{preparedRecorded, preparedText},
-				Doc: workload.Doc("as-recorded: prepare what was prepared; text: send each execution with its " +
-					"values in it (MySQL and MariaDB)")},
+				Doc: "as-recorded: prepare what was prepared; text: send each execution with its " +
+					"values in it (MySQL and MariaDB)"},
 			{Name: "items", Type: workload.Int, Default: "2000", Min: 1, Max: 10_000_000,
-				Doc: workload.Doc("items of the synthetic shop; everything else in it grows with them")},
+				Doc: "items of the synthetic shop; everything else in it grows with them"},
 			{Name: "views", Type: workload.Int, Default: "1000", Min: 1, Max: 1_000_000,
-				Doc: workload.Doc("pages that are looked at in the synthetic shop, each a session")},
+				Doc: "pages that are looked at in the synthetic shop, each a session"},
 			{Name: "warm", Type: workload.Bool, Default: "yes",
-				Doc: workload.Doc("if the server's caches are cold, replay a trial's work once, untimed")},
+				Doc: "if the server's caches are cold, replay a trial's work once, untimed"},
 			workload.FromParams(),
 		}),
 		Divided:   true,
@@ -124,7 +124,7 @@ func replayMetrics(p workload.Params) []unit.Metric {
 	ms := replay.Metrics("statement", o.Paced(), p["sessions"] == sessionsKept)
 	if p["address"] == "" {
 		ms = append(ms, unit.Metric{Name: "server_cpu_us_per_statement", Unit: "us", Better: unit.Lower, Timed: true,
-			Doc: workload.Doc("CPU time of the server's processes per statement")})
+			Doc: "CPU time of the server's processes per statement"})
 	}
 	return ms
 }

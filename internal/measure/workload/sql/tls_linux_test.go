@@ -20,7 +20,6 @@ import (
 
 	"tare/internal/measure/dbserver"
 	"tare/internal/measure/workload/sql"
-	"tare/internal/sys/sql/secure"
 )
 
 // certified makes an authority, a certificate of it for 127.0.0.1 with a key, and another authority.
@@ -61,8 +60,6 @@ func certified(t *testing.T, dir string) {
 
 // TestTLS replays by TLS, on servers whose certificate an authority has signed, and is not known, or not by that one.
 func TestTLS(t *testing.T) {
-	sql.Secure = secure.For
-	defer func() { sql.Secure = nil }()
 	sql.Each(t, func(t *testing.T, server map[string]string) {
 		certificates := t.TempDir()
 		certified(t, certificates)

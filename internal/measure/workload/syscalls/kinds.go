@@ -22,7 +22,7 @@ type opInfo struct {
 // opTable lists the operations in the order in which a round does them.
 func opTable() []opInfo {
 	metric := func(name, unitName, doc string) unit.Metric {
-		return unit.Metric{Name: name, Unit: unitName, Better: unit.Lower, Timed: true, Doc: workload.Doc(doc)}
+		return unit.Metric{Name: name, Unit: unitName, Better: unit.Lower, Timed: true, Doc: doc}
 	}
 	return []opInfo{
 		{"null", metric("null_ns", "ns", "time of one getppid call"), 1, 20_000},
@@ -49,11 +49,11 @@ func Kinds() []workload.Kind {
 	return []workload.Kind{{
 		Name:   "syscall",
 		Family: workload.FamilyKernel,
-		Doc: workload.Doc("Measures basic operations of the Linux kernel from one thread bound to one processor. A " +
-			"round does each operation a fixed number of times, timed separately."),
+		Doc: "Measures basic operations of the Linux kernel from one thread bound to one processor. A " +
+			"round does each operation a fixed number of times, timed separately.",
 		Params: []workload.Param{
-			{Name: "op", Type: workload.Choice, Default: "all", Choices: choices, Doc: workload.Doc("one operation, " +
-				"or all")},
+			{Name: "op", Type: workload.Choice, Default: "all", Choices: choices, Doc: "one operation, " +
+				"or all"},
 		},
 		Metrics: metricsFor("all"),
 		Dynamic: func(p workload.Params) []unit.Metric { return metricsFor(p["op"]) },

@@ -17,7 +17,6 @@ import (
 	"tare/internal/measure/workload"
 	"tare/internal/measure/workload/trialtest"
 	"tare/internal/record"
-	"tare/internal/sys/sql/secure"
 )
 
 // chilled fetches a page that is cold without any doing.
@@ -169,8 +168,6 @@ func TestHugeBody(t *testing.T) {
 // verified; and what is no TLS.
 func TestSealedPages(t *testing.T) {
 	needNginx(t)
-	Secure = secure.HTTP
-	defer func() { Secure = nil }()
 	cert, key := certified(t, "localhost")
 	_, port, err := net.SplitHostPort(sealedNginx(t, cert, key))
 	if err != nil {
@@ -254,26 +251,18 @@ func TestSealedPages(t *testing.T) {
 			}
 		}
 	}
-	Secure = nil
-	_, err = chilled(t, url+"/page.bin", nil)
-	_, err2 := replayed(t, url, file, nil)
-	for _, err := range []error{err, err2} {
-		if err == nil || !strings.Contains(err.Error(), "this agent has no TLS") {
-			t.Errorf("a slim agent: %v", err)
-		}
-	}
 }
 
 // TestNames: names are looked up for each cold page, and one that is not found is an error within the timeout.
 func TestNames(t *testing.T) {
 	asked := 0
-	Resolve = func(ctx context.Context, network, host string) ([]netip.Addr, error) {
+	resolve = func(ctx context.Context, network, host string) ([]netip.Addr, error) {
 		if asked++; host == "shop.example" {
 			return []netip.Addr{netip.IPv6Loopback(), netip.MustParseAddr("127.0.0.1")}, nil
 		}
 		return net.DefaultResolver.LookupNetIP(ctx, network, host)
 	}
-	defer func() { Resolve = nil }()
+	defer func() { resolve = net.DefaultResolver.LookupNetIP }()
 	url, _ := serveText(t, func(c net.Conn, _ int64, text string) {
 		if strings.Contains(text, "Host: shop.example:") {
 			io.WriteString(c, good)
@@ -307,14 +296,13 @@ func TestNames(t *testing.T) {
 			t.Errorf("a name that there is not: %v", err)
 		}
 	}
-	Resolve = nil
-	if _, err := chilled(t, url, nil); err == nil || !strings.Contains(err.Error(), "/etc/hosts") ||
-		time.Since(began) > time.Minute {
-		t.Errorf("a slim agent: %v", err)
-	}
-	if _, err := loaded(t, map[string]string{"url": url}, 20); err == nil ||
-		!strings.Contains(err.Error(), "slim agents ask no DNS") {
-		t.Errorf("a load by a slim agent: %v", err)
+	const zoned = "http://[fe80::1%25nowhere]/"
+	_, err = chilled(t, zoned, nil)
+	_, loadErr = loaded(t, map[string]string{"url": zoned}, 20)
+	for _, err := range []error{err, loadErr, second(t, zoned, nil)} {
+		if err == nil || !strings.Contains(err.Error(), "has a zone") || time.Since(began) > time.Minute {
+			t.Errorf("an address with a zone: %v", err)
+		}
 	}
 	// What is beside the page is not read for a name.
 	path := filepath.Join(t.TempDir(), "cookie")
@@ -327,7 +315,7 @@ func TestNames(t *testing.T) {
 	}
 	// A resolver that does not answer is given up at the timeout.
 	const late = "nobody gave it up"
-	Resolve = func(ctx context.Context, _, _ string) ([]netip.Addr, error) {
+	resolve = func(ctx context.Context, _, _ string) ([]netip.Addr, error) {
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()

@@ -21,13 +21,13 @@ const (
 
 func httpParam() workload.Param {
 	return workload.Param{Name: "http", Type: workload.Choice, Default: version1, Choices: []string{version1, version2},
-		Doc: workload.Doc("HTTP's version; 2 needs a full agent, and a server that agrees to it (ALPN) or, without " +
-			"TLS, knows it beforehand (h2c)")}
+		Doc: "HTTP's version; 2 needs a server that agrees to it (ALPN) or, without " +
+			"TLS, knows it beforehand (h2c)"}
 }
 
 func streamsParam() workload.Param {
 	return workload.Param{Name: "streams", Type: workload.Int, Default: "1", Min: 1, Max: maxStreams,
-		Doc: workload.Doc("with http=2, requests at the same time on each connection")}
+		Doc: "with http=2, requests at the same time on each connection"}
 }
 
 // checkStreams refuses what HTTP/1.1 does not have, and what no machine has room for.

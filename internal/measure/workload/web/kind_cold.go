@@ -21,7 +21,7 @@ var coldHooks = []string{"stop", "clear", "restart", "proof"}
 // coldSiteParams are the parameters of http.cold for a server of the user's.
 func coldSiteParams() []workload.Param {
 	text := func(name, doc string) workload.Param {
-		return workload.Param{Name: name, Type: workload.Text, Doc: workload.Doc(doc)}
+		return workload.Param{Name: name, Type: workload.Text, Doc: doc}
 	}
 	return []workload.Param{
 		text("url", "page on your own server, http:// or https://, or of the environment's stack, as in http.get; "+
@@ -34,10 +34,10 @@ func coldSiteParams() []workload.Param {
 		text("ready", "path, not the page's, that answers when the server is ready; empty: when it takes a "+
 			"connection"),
 		{Name: "ready-status", Type: workload.Int, Default: "200", Min: 100, Max: 599,
-			Doc: workload.Doc("status of that answer")},
+			Doc: "status of that answer"},
 		text("ready-match", "regular expression that it must match"),
 		{Name: "ready-timeout", Type: workload.Duration, Default: "1m",
-			Doc: workload.Doc("how long that may take, else the trial fails")},
+			Doc: "how long that may take, else the trial fails"},
 		text("files", "files or directories, with commas, that must not be in the environment's page cache; empty: "+
 			"a stack's code, or with cache=cold the whole cache is dropped, unverified"),
 		text("proof", "command line, just before each page, that fails if the server is not cold"),
@@ -45,16 +45,16 @@ func coldSiteParams() []workload.Param {
 			"opcache_get_status()"),
 		text("proof-match", "regular expression that this answer must match"),
 		{Name: "hook-timeout", Type: workload.Duration, Default: "2m",
-			Doc: workload.Doc("a command line may take this long, else the trial fails")},
-		{Name: "shell", Type: workload.Text, Default: "default", Doc: workload.Doc("for the command lines: " +
+			Doc: "a command line may take this long, else the trial fails"},
+		{Name: "shell", Type: workload.Text, Default: "default", Doc: "for the command lines: " +
 			"default: sh; none: no shell, split at spaces, quotes and backslashes; else a shell with its options, " +
-			"to which -c is added")},
-		{Name: "expect_status", Type: workload.Int, Default: "200", Min: 200, Max: 599, Doc: workload.Doc("the " +
-			"page's status")},
+			"to which -c is added"},
+		{Name: "expect_status", Type: workload.Int, Default: "200", Min: 200, Max: 599, Doc: "the " +
+			"page's status"},
 		text("match", "regular expression that the page must match; a stack's @front, @heavy and @other have theirs"),
 		{Name: "verify", Type: workload.Choice, Default: verifyBody, Choices: []string{verifyBody, verifyStatus},
-			Doc: workload.Doc("body: the page must be the same each time and in all targets, without dates, times, " +
-				"tokens and what mask matches; status: it may differ, but not that of the environment's nginx")},
+			Doc: "body: the page must be the same each time and in all targets, without dates, times, " +
+				"tokens and what mask matches; status: it may differ, but not that of the environment's nginx"},
 		text("mask", "regular expression for what differs each time"),
 		text("cookie", "Cookie header, kept secret: file:PATH or env:NAME in the environment; user: a stack's "+
 			"logged-in user"),
@@ -141,8 +141,8 @@ func checkURL(p workload.Params) (page, error) {
 	if p["ca"] != "" && schemeOf(p["url"]) != "https" {
 		return page{}, errors.New("ca= is only for https")
 	}
-	return parseAny(p["url"], schemeOf(p["url"]), func(string) (netip.Addr, bool) {
-		return netip.IPv4Unspecified(), true
+	return parseAny(p["url"], schemeOf(p["url"]), func(string) (netip.Addr, error) {
+		return netip.IPv4Unspecified(), nil
 	})
 }
 
@@ -193,7 +193,7 @@ func coldTime(p workload.Params) time.Duration {
 func coldMetrics(p workload.Params) []unit.Metric {
 	seconds := func(name, doc string, primary bool) unit.Metric {
 		return unit.Metric{Name: name, Unit: "s", Better: unit.Lower, Timed: true, Primary: primary,
-			Doc: workload.Doc(doc)}
+			Doc: doc}
 	}
 	ms := []unit.Metric{
 		seconds("first_seconds", "mean time of the response, from opening the connection to the last byte", true),
@@ -212,7 +212,7 @@ func coldMetrics(p workload.Params) []unit.Metric {
 			"ready", false))
 	if p["url"] == "" {
 		ms = append(ms, unit.Metric{Name: "server_cpu_us", Unit: "us", Better: unit.Lower, Timed: true,
-			Doc: workload.Doc("CPU time of the server for the request, if the system reports it")})
+			Doc: "CPU time of the server for the request, if the system reports it"})
 	}
 	return ms
 }

@@ -30,43 +30,43 @@ func replayKind() workload.Kind {
 		Name: "http.replay", Family: workload.FamilyWeb, WorkUnit: "shard", SameWork: true, Unseeded: true,
 		Is:    workload.Traits{Server: workload.WebServer, Parallel: true, Awaited: workload.AwaitedPage},
 		Needs: workload.Needs{FS: true, CPUBound: true, OS: system()},
-		Doc: workload.Doc("Replays the access log of a web server: the requests of each session (one client with " +
+		Doc: "Replays the access log of a web server: the requests of each session (one client with " +
 			"one user agent) in their order, one session after the other in each of several lanes. A shard is " +
 			"sessions that follow each other in the log. Redirects are not followed, and a status that the log " +
-			"does not have is an error."),
+			"does not have is an error.",
 		Params: slices.Concat([]workload.Param{
-			{Name: "url", Type: workload.Text, Required: true, Doc: workload.Doc("the server, " +
-				"http://ADDRESS[:PORT] or https:// with a full agent, or a stack's (stack:/, stack-nginx:/, " +
-				"stack-varnish:/); the paths are the log's")},
-			{Name: "log", Type: workload.Text, Required: true, Doc: workload.Doc("the log, a file on the " +
-				"controller's machine; several, with commas, in the order of their times")},
-			{Name: "log-format", Type: workload.Text, Doc: workload.Doc("format of the log: combined, json or har; " +
-				"empty: found out")},
-			{Name: "fields", Type: workload.Text, Doc: workload.Doc("fields of a log in JSON, as for tare http " +
-				"inspect")},
-			{Name: "hosts", Type: workload.Text, Sparse: true, Doc: workload.Doc("requests for these hosts, " +
-				"NAME+NAME or all; empty: all, of a HAR file those of the first request's host")},
-			{Name: "zone", Type: workload.Text, Default: "UTC", Doc: workload.Doc("time zone of times without one, " +
-				"such as Europe/Berlin")},
-			{Name: "writes", Type: workload.Bool, Default: "no", Doc: workload.Doc("also send POST, PUT, PATCH and " +
-				"DELETE, if the log has their bodies (HAR); bodies are then not compared")},
+			{Name: "url", Type: workload.Text, Required: true, Doc: "the server, " +
+				"http://ADDRESS[:PORT] or https://, or a stack's (stack:/, stack-nginx:/, " +
+				"stack-varnish:/); the paths are the log's"},
+			{Name: "log", Type: workload.Text, Required: true, Doc: "the log, a file on the " +
+				"controller's machine; several, with commas, in the order of their times"},
+			{Name: "log-format", Type: workload.Text, Doc: "format of the log: combined, json or har; " +
+				"empty: found out"},
+			{Name: "fields", Type: workload.Text, Doc: "fields of a log in JSON, as for tare http " +
+				"inspect"},
+			{Name: "hosts", Type: workload.Text, Sparse: true, Doc: "requests for these hosts, " +
+				"NAME+NAME or all; empty: all, of a HAR file those of the first request's host"},
+			{Name: "zone", Type: workload.Text, Default: "UTC", Doc: "time zone of times without one, " +
+				"such as Europe/Berlin"},
+			{Name: "writes", Type: workload.Bool, Default: "no", Doc: "also send POST, PUT, PATCH and " +
+				"DELETE, if the log has their bodies (HAR); bodies are then not compared"},
 		}, replay.Params("request"), []workload.Param{
 			{Name: "sessions", Type: workload.Choice, Default: sessionsRecorded,
 				Choices: []string{sessionsRecorded, sessionsKept},
-				Doc:     workload.Doc("as-recorded: each session has its own connection; kept: a lane keeps its")},
+				Doc:     "as-recorded: each session has its own connection; kept: a lane keeps its"},
 			{Name: "compare", Type: workload.Choice, Default: compareBody,
 				Choices: []string{compareBody, compareStatus},
-				Doc: workload.Doc("body: status, redirect and body of each response must be equal in all targets; " +
-					"status: only the status")},
-			{Name: "mask", Type: workload.Text, Doc: workload.Doc("regular expression for what differs each time")},
-			{Name: "masks", Type: workload.Bool, Default: "yes", Doc: workload.Doc("also leave out dates, times, " +
-				"durations, tokens, nonces and long hexadecimal numbers")},
-			{Name: "cookie", Type: workload.Text, Doc: workload.Doc("Cookie header, kept secret: file:PATH or " +
-				"env:NAME in the environment; user: a stack's logged-in user")},
-			{Name: "header", Type: workload.Text, Doc: workload.Doc("more headers, kept secret, in the place of " +
-				"the log's, one Name: value per line: file:PATH or env:NAME in the environment")},
+				Doc: "body: status, redirect and body of each response must be equal in all targets; " +
+					"status: only the status"},
+			{Name: "mask", Type: workload.Text, Doc: "regular expression for what differs each time"},
+			{Name: "masks", Type: workload.Bool, Default: "yes", Doc: "also leave out dates, times, " +
+				"durations, tokens, nonces and long hexadecimal numbers"},
+			{Name: "cookie", Type: workload.Text, Doc: "Cookie header, kept secret: file:PATH or " +
+				"env:NAME in the environment; user: a stack's logged-in user"},
+			{Name: "header", Type: workload.Text, Doc: "more headers, kept secret, in the place of " +
+				"the log's, one Name: value per line: file:PATH or env:NAME in the environment"},
 			{Name: "warm", Type: workload.Bool, Default: "yes",
-				Doc: workload.Doc("replay a trial's work once, untimed, at the beginning")},
+				Doc: "replay a trial's work once, untimed, at the beginning"},
 			timeoutParam(), caParam(), workload.FromParams(),
 		}),
 		Divided:   true,

@@ -48,12 +48,12 @@ func lasts(p workload.Params, change bool) workload.Lasting {
 
 func sizeParam() workload.Param {
 	return workload.Param{Name: "size", Type: workload.Size, Default: "16KiB", Min: 1, Max: maxPage,
-		Doc: workload.Doc("size of nginx's page, incompressible data from the seed")}
+		Doc: "size of nginx's page, incompressible data from the seed"}
 }
 
 func timeoutParam() workload.Param {
 	return workload.Param{Name: "timeout", Type: workload.Duration, Default: "30s",
-		Doc: workload.Doc("if a response takes longer, the trial fails")}
+		Doc: "if a response takes longer, the trial fails"}
 }
 
 // atOnce is the parameter with the number of requests that are on their way at the same time.
@@ -61,43 +61,43 @@ const atOnce = "connections"
 
 func connectionsParam(most int64) workload.Param {
 	return workload.Param{Name: atOnce, Type: workload.Int, Default: "2", Min: 1, Max: most,
-		Doc: workload.Doc("number of connections")}
+		Doc: "number of connections"}
 }
 
 func threadsParam() workload.Param {
 	return workload.Param{Name: "threads", Type: workload.Int, Default: "1", Min: 1, Max: maxThreads,
-		Doc: workload.Doc("threads of the client")}
+		Doc: "threads of the client"}
 }
 
 func keepaliveParam() workload.Param {
 	return workload.Param{Name: "keepalive", Type: workload.Bool, Default: "yes",
-		Doc: workload.Doc("yes: keep connections open; no: open one for each request, within its latency")}
+		Doc: "yes: keep connections open; no: open one for each request, within its latency"}
 }
 
 func urlParam() workload.Param {
-	return workload.Param{Name: "url", Type: workload.Text, Doc: workload.Doc("page on your own server, " +
+	return workload.Param{Name: "url", Type: workload.Text, Doc: "page on your own server, " +
 		"http://ADDRESS[:PORT]/PATH as the environment sees it; of its stack: stack:/PATH, stack-nginx:/PATH or " +
-		"stack-varnish:/PATH, or @front, @heavy or @other for the path; empty: the environment's nginx")}
+		"stack-varnish:/PATH, or @front, @heavy or @other for the path; empty: the environment's nginx"}
 }
 
 func statusParam() workload.Param {
 	return workload.Param{Name: "expect_status", Type: workload.Int, Default: "200", Min: 200, Max: 599,
-		Doc: workload.Doc("status of each response")}
+		Doc: "status of each response"}
 }
 
 func cookieParam() workload.Param {
-	return workload.Param{Name: "cookie", Type: workload.Text, Doc: workload.Doc("Cookie header, kept secret: " +
-		"file:PATH or env:NAME in the environment; user: a stack's logged-in user")}
+	return workload.Param{Name: "cookie", Type: workload.Text, Doc: "Cookie header, kept secret: " +
+		"file:PATH or env:NAME in the environment; user: a stack's logged-in user"}
 }
 
 func headerParam() workload.Param {
-	return workload.Param{Name: "header", Type: workload.Text, Doc: workload.Doc("more headers, kept secret, one " +
-		"Name: value per line: file:PATH or env:NAME in the environment")}
+	return workload.Param{Name: "header", Type: workload.Text, Doc: "more headers, kept secret, one " +
+		"Name: value per line: file:PATH or env:NAME in the environment"}
 }
 
 func caParam() workload.Param {
-	return workload.Param{Name: "ca", Type: workload.Text, Doc: workload.Doc("PEM file in the environment with the " +
-		"authorities of an https server, for a full agent; empty: the system's")}
+	return workload.Param{Name: "ca", Type: workload.Text, Doc: "PEM file in the environment with the " +
+		"authorities of an https server; empty: the system's"}
 }
 
 func get() workload.Kind {
@@ -106,16 +106,16 @@ func get() workload.Kind {
 		Is: workload.Traits{Server: workload.WebServer, Parallel: true, Awaited: workload.AwaitedPage,
 			Lanes: atOnce},
 		Needs: workload.Needs{FS: true, CPUBound: true, OS: system()},
-		Doc: workload.Doc("Fetches a page over HTTP/1.1 again and again on each of a few connections, as wrk and " +
+		Doc: "Fetches a page over HTTP/1.1 again and again on each of a few connections, as wrk and " +
 			"ab do. The load is closed: a connection sends its next request when the last response is complete, so " +
 			"a latency is a service time, from sending the request (with keepalive=no, from opening the " +
 			"connection) to the last byte. Status and length of every response are checked, and the SHA-256 of " +
-			"samples; an error, a redirect or a short body fails the trial."),
+			"samples; an error, a redirect or a short body fails the trial.",
 		Params: []workload.Param{
 			urlParam(), sizeParam(), connectionsParam(maxConnections), threadsParam(), keepaliveParam(), statusParam(),
 			{Name: "verify", Type: workload.Choice, Default: verifyBody, Choices: []string{verifyBody, verifyStatus},
-				Doc: workload.Doc("body: every body has the length of the first, and samples its SHA-256; status: " +
-					"bodies are not compared, as of a page that differs each time")},
+				Doc: "body: every body has the length of the first, and samples its SHA-256; status: " +
+					"bodies are not compared, as of a page that differs each time"},
 			cookieParam(), headerParam(), timeoutParam(),
 		},
 		Metrics: loadMetrics("http.get", true, false),
@@ -136,13 +136,13 @@ func get() workload.Kind {
 func loadMetrics(kind string, own, open bool) []unit.Metric {
 	lower := func(name, unitName string, tail bool, doc string) unit.Metric {
 		return unit.Metric{Name: name, Unit: unitName, Better: unit.Lower, Timed: true, Tail: tail,
-			Doc: workload.Doc(doc)}
+			Doc: doc}
 	}
 	ms := []unit.Metric{
 		{Name: "requests_per_second", Unit: "req/s", Better: unit.Higher, Timed: true, Primary: !open,
-			Doc: workload.Doc("responses per second over all connections")},
+			Doc: "responses per second over all connections"},
 		{Name: "mib_per_second", Unit: "MiB/s", Better: unit.Higher, Timed: true,
-			Doc: workload.Doc("bytes of bodies per second")},
+			Doc: "bytes of bodies per second"},
 	}
 	for _, q := range quantilesOf(kind) {
 		ms = append(ms, lower(q.name, "us", q.tail, q.doc))
@@ -201,9 +201,9 @@ func fetchKind() workload.Kind {
 		Is: workload.Traits{Server: workload.WebServer, Parallel: true, Awaited: workload.AwaitedPage,
 			Lanes: atOnce, PageSize: "size"},
 		Needs: workload.Needs{Peer: true, CPUBound: true, OS: system()},
-		Doc: workload.Doc("Fetches a page as http.get does, but from an nginx on the controller's machine: the " +
+		Doc: "Fetches a page as http.get does, but from an nginx on the controller's machine: the " +
 			"cost of a page over the environment's network. The run's peer starts that nginx once for each page " +
-			"and stops it at the end of the run; it listens only on the loopback, or in a network of the run's own."),
+			"and stops it at the end of the run; it listens only on the loopback, or in a network of the run's own.",
 		Params:   params,
 		Metrics:  loadMetrics("http.fetch", true, false),
 		UnitTime: func(p workload.Params) time.Duration { return p.Duration("timeout") + startTime },
@@ -220,17 +220,17 @@ func cold() workload.Kind {
 		Name: "http.cold", Family: workload.FamilyWeb, WorkUnit: "restart", MaxWork: maxCold,
 		Is:    workload.Traits{Server: workload.WebServer, Parallel: true, Awaited: workload.AwaitedPage},
 		Needs: workload.Needs{FS: true, CPUBound: true, OS: system()},
-		Doc: workload.Doc("Fetches one page from a server that has just started. Before each request the " +
+		Doc: "Fetches one page from a server that has just started. Before each request the " +
 			"environment's nginx is stopped, its page and program are dropped from the environment's page cache, " +
 			"and it is started again; with url, stop, clear and restart do that to your own server, and proof " +
 			"shows that it is cold. A unit of work is all of this, but the figures are those of the request, like " +
-			"curl's time_connect, time_starttransfer and time_total."),
+			"curl's time_connect, time_starttransfer and time_total.",
 		Params: append([]workload.Param{
 			sizeParam(),
 			{Name: "cache", Type: workload.Choice, Default: cacheCold, Choices: []string{cacheCold, cacheWarm},
-				Doc: workload.Doc("cold: the page, or what files names, is not in the environment's page cache, " +
+				Doc: "cold: the page, or what files names, is not in the environment's page cache, " +
 					"which is verified, whatever a host below has cached; warm: the server is restarted, nothing " +
-					"is dropped")},
+					"is dropped"},
 			timeoutParam(),
 		}, coldSiteParams()...),
 		Metrics:   coldMetrics(nil),

@@ -48,8 +48,8 @@ type load struct {
 	rate      float64 // requests per second of the open model; 0 for the closed one
 	poisson   bool
 	seed      uint64
-	two       language // nil for HTTP/1.1
-	streams   int      // on each connection at a time, over HTTP/2
+	two       bool // over HTTP/2
+	streams   int  // on each connection at a time, over HTTP/2
 }
 
 // ask is a request and what is expected of its response.
@@ -76,7 +76,7 @@ type lane struct {
 	to       unix.Sockaddr
 	poll     *poller
 	lull     lull
-	mux      multiplexer // nil for HTTP/1.1
+	mux      *mux // nil for HTTP/1.1
 	conns    []conn
 	free     []int32 // connections without a request, in the open model
 	buf      []byte
@@ -129,8 +129,8 @@ func newLane(l *load, connections, index, lanes int, stop *atomic.Bool) (*lane, 
 			c.res.sink = c.kept.take
 		}
 	}
-	if l.two != nil {
-		n.mux = l.two.lane(n, connections)
+	if l.two {
+		n.mux = newMux(n, connections)
 	}
 	return n, nil
 }

@@ -114,9 +114,8 @@ func (t *loadTrial) refuseURLs() error {
 	if p["ca"] != "" && t.scheme(server) != "https" {
 		return errors.New("ca= is only for https")
 	}
-	_, err := parseAny(server, t.scheme(server), func(string) (netip.Addr, bool) {
-		return netip.IPv4Unspecified(),
-			true
+	_, err := parseAny(server, t.scheme(server), func(string) (netip.Addr, error) {
+		return netip.IPv4Unspecified(), nil
 	})
 	return err
 }
@@ -219,10 +218,7 @@ func (t *loadTrial) prepare(b *workload.Bench, to page, list []listed) error {
 		timeout: p.Duration("timeout"), poisson: p["arrivals"] == arrivalsPoisson, seed: b.Seed,
 		order: shuffled(list, b.Seed)}
 	l := &t.load
-	if l.two, err = languageOf(p["http"]); err != nil {
-		return err
-	}
-	l.streams = int(p.Int("streams"))
+	l.two, l.streams = p["http"] == version2, int(p.Int("streams"))
 	if err := t.secure(t.origin, to); err != nil {
 		return err
 	}
@@ -274,8 +270,8 @@ func (t *loadTrial) request(list []listed) (err error) {
 		if a.bytes, err = l.maker.request(a.method, a.path, l.body); err != nil {
 			return err
 		}
-		if l.two != nil {
-			if a.two, err = l.two.request(l.scheme, a.bytes); err != nil {
+		if l.two {
+			if a.two, err = translate(l.scheme, a.bytes); err != nil {
 				return err
 			}
 		}
@@ -412,7 +408,7 @@ func (t *loadTrial) Report(b *workload.Bench) error {
 	if t.load.check.looks() {
 		b.Note("bodies_checked", strconv.FormatInt(all.looked, 10))
 	}
-	if t.load.two != nil {
+	if t.load.two {
 		b.Note("http", "HTTP/2")
 	}
 	if p, ok := t.crew.protocol(); ok {

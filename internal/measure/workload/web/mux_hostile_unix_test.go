@@ -15,8 +15,6 @@ import (
 
 	xhttp2 "golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
-
-	"tare/internal/sys/http2/frames"
 )
 
 // peer is the server's end of a connection, in the hands of a test.
@@ -91,8 +89,6 @@ func serve2(t *testing.T, settings []xhttp2.Setting, do func(p *peer, request in
 // TestBadHTTP2: whatever a server does, to its first response or to a later one, a load ends with an error that says
 // so, and soon.
 func TestBadHTTP2(t *testing.T) {
-	UseHTTP2(frames.Library{})
-	t.Cleanup(func() { two = nil })
 	body := filepath.Join(t.TempDir(), "body")
 	if err := os.WriteFile(body, make([]byte, 100_000), 0o600); err != nil {
 		t.Fatal(err)
@@ -289,8 +285,6 @@ func pairs(given map[string]string) (all []string) {
 
 // TestNoHTTP2: what is no HTTP/2 from the beginning.
 func TestNoHTTP2(t *testing.T) {
-	UseHTTP2(frames.Library{})
-	t.Cleanup(func() { two = nil })
 	for name, c := range map[string]struct {
 		do   func(c net.Conn)
 		want string
@@ -333,8 +327,6 @@ func TestNoHTTP2(t *testing.T) {
 // TestHTTP2TakesLittle: a server that announces no table of fields is spared one, a hostile header costs little memory,
 // and one response that is held back delays no other.
 func TestHTTP2TakesLittle(t *testing.T) {
-	UseHTTP2(frames.Library{})
-	t.Cleanup(func() { two = nil })
 	url := serve2(t, []xhttp2.Setting{{ID: xhttp2.SettingHeaderTableSize, Val: 0}}, func(p *peer, _ int) { p.hello() })
 	if _, err := loaded(t, map[string]string{"url": url, "http": "2", "connections": "3"}, 300); err != nil {
 		t.Error(err)
@@ -391,7 +383,5 @@ func TestRefusedStreams(t *testing.T) {
 
 // TestHTTP2Login: a login and its cookies, as over HTTP/1.1.
 func TestHTTP2Login(t *testing.T) {
-	UseHTTP2(frames.Library{})
-	t.Cleanup(func() { two = nil })
 	login(t, version2)
 }

@@ -12,23 +12,12 @@ import (
 
 	"tare/internal/measure/workload"
 	"tare/internal/measure/workload/trialtest"
-	"tare/internal/sys/http2/frames"
 	"tare/internal/sys/proc"
-	"tare/internal/sys/sql/secure"
 )
-
-// full gives the agent of a test what a full one has, until it ends. Its caller does not run in parallel.
-func full(t testing.TB) {
-	t.Helper()
-	Secure = secure.HTTP
-	UseHTTP2(frames.Library{})
-	t.Cleanup(func() { Secure, two = nil, nil })
-}
 
 // TestHTTP2OnNginx: each way of load on the environment's own server, by HTTP/2 with prior knowledge.
 func TestHTTP2OnNginx(t *testing.T) {
 	needNginx(t)
-	full(t)
 	const page = "16384 bytes 224e674870f47205b042e29307b2eada"
 	for _, c := range []struct {
 		given map[string]string
@@ -62,17 +51,11 @@ func TestHTTP2OnNginx(t *testing.T) {
 	if err != nil || b.Metrics["mib_per_second"] != 0 {
 		t.Errorf("HEAD: %v, %v", b.Metrics, err)
 	}
-	two = nil
-	if _, err := loaded(t, map[string]string{"http": "2"}, 1); err == nil ||
-		!strings.Contains(err.Error(), "this agent has no HTTP/2") {
-		t.Errorf("a slim agent: %v", err)
-	}
 }
 
 // TestHTTP2OverTLS: the server must agree to it, and its certificate is verified as over HTTP/1.1.
 func TestHTTP2OverTLS(t *testing.T) {
 	needNginx(t)
-	full(t)
 	cert, key := certified(t, "127.0.0.1")
 	url := "https://" + nginxWith(t, "ssl http2", "http2_max_concurrent_streams 16;"+overTLS(cert, key)) + "/page.bin"
 	for _, given := range []map[string]string{nil, {"connections": "32", "threads": "2", "streams": "4"},
@@ -111,7 +94,6 @@ func overTLS(cert, key string) string {
 // that it has not taken are sent again, and others finish.
 func TestHTTP2Leaves(t *testing.T) {
 	needNginx(t)
-	full(t)
 	url := "http://" + nginxWith(t, "http2", "sendfile off; keepalive_requests 50; "+
 		"location /post { return 200 hello; } location = /old { return 301 /page.bin; }")
 	for _, c := range []struct {
@@ -177,7 +159,6 @@ func TestHTTP2OnApache(t *testing.T) {
 		}
 		t.Skip("apache2-bin is not installed")
 	}
-	full(t)
 	program, err := proc.LookPath("apache2")
 	if err != nil {
 		t.Fatal(err)
@@ -233,7 +214,6 @@ func TestHTTP2OnApache(t *testing.T) {
 // TestHTTP2LoopAllocatesNothing: nor with many streams, nor in the open model.
 func TestHTTP2LoopAllocatesNothing(t *testing.T) {
 	needNginx(t)
-	full(t)
 	for _, given := range []map[string]string{{}, {"streams": "10"}, {"rate": "20000", "streams": "3"}} {
 		k := trialtest.Named(t, Kinds(), "http.load")
 		p, err := k.Resolve(with(given, "http", "2"))

@@ -22,9 +22,8 @@ import (
 // there are two pipes for each connection, of which one takes requests.
 type mux struct {
 	*lane
-	frames  http2.Library
 	streams int
-	known   http2.Memo
+	known   *http2.Memo
 	at      []*pipe // which takes requests, by connection
 	pipes   []pipe
 	dirty   []*pipe // with something to send
@@ -41,22 +40,15 @@ type pipe struct {
 	leaves  bool // it takes no more requests
 	dirty   bool
 	writes  bool // the poller tells when it can be written to
-	session http2.Session
+	session *http2.Session
 	tls     *sealed
 	waits   []int // places that wait for its end
 	failed  error // of a method that the session has called
 }
 
-// UseHTTP2 has this agent speak HTTP/2 by a library. A slim agent does not call it, and so has neither the library nor
-// what is here.
-func UseHTTP2(lib http2.Library) { two = speaker{lib} }
-
-// speaker is the second version.
-type speaker struct{ http2.Library }
-
-// lane makes the connections of a lane.
-func (s speaker) lane(l *lane, connections int) multiplexer {
-	m := &mux{frames: s.Library, lane: l, streams: l.streams, known: s.Memo(), at: make([]*pipe, connections),
+// newMux makes the connections of a lane.
+func newMux(l *lane, connections int) *mux {
+	m := &mux{lane: l, streams: l.streams, known: http2.NewMemo(), at: make([]*pipe, connections),
 		pipes: make([]pipe, 2*connections)}
 	for i := range m.pipes {
 		m.pipes[i] = pipe{m: m, i: i, fd: -1}
@@ -96,7 +88,7 @@ func (m *mux) ask(i int) error {
 	r := c.hop.two
 	if r == nil { // of a redirect, which belongs to this lane only
 		var err error
-		if r, err = translate(m.frames, m.scheme, c.hop.bytes); err != nil {
+		if r, err = translate(m.scheme, c.hop.bytes); err != nil {
 			return m.in(c, err)
 		}
 		c.hop.two = r
@@ -123,7 +115,7 @@ func (m *mux) open(p *pipe) error {
 	}
 	p.fd, p.served, p.leaves, p.writes = fd, false, false, false
 	if p.session == nil {
-		p.session = m.frames.Session(p, m.streams, m.known)
+		p.session = http2.NewSession(p, m.streams, m.known)
 	} else {
 		p.session.Reset()
 	}
@@ -451,14 +443,9 @@ func (p *pipe) Unasked(place int) error {
 	return errUnasked
 }
 
-// request translates one.
-func (s speaker) request(scheme string, text []byte) (*http2.Request, error) {
-	return translate(s.Library, scheme, text)
-}
-
-// fetch is a request outside the timed section.
-func (s speaker) fetch(l *load, at *hop, buf []byte, r *response, sink func([]byte)) (x exchange, err error) {
-	request, err := translate(s.Library, l.scheme, at.bytes)
+// fetchMuxed is a request outside the timed section.
+func fetchMuxed(l *load, at *hop, buf []byte, r *response, sink func([]byte)) (x exchange, err error) {
+	request, err := translate(l.scheme, at.bytes)
 	if err != nil {
 		return x, err
 	}
@@ -472,7 +459,7 @@ func (s speaker) fetch(l *load, at *hop, buf []byte, r *response, sink func([]by
 	}
 	defer unix.Close(fd)
 	f := &fetcher{response: r, over: over, until: until, streams: l.streams}
-	if err := f.talk(s.Session(f, 1, nil), request, buf); err != nil {
+	if err := f.talk(http2.NewSession(f, 1, nil), request, buf); err != nil {
 		return x, fmt.Errorf("%s: HTTP/2: %w", l.addr, err)
 	}
 	x.status, x.body, x.location = r.status, r.body, string(r.location)
@@ -489,7 +476,7 @@ type fetcher struct {
 }
 
 // talk sends the request and waits for the end of the response.
-func (f *fetcher) talk(s http2.Session, request *http2.Request, buf []byte) error {
+func (f *fetcher) talk(s *http2.Session, request *http2.Request, buf []byte) error {
 	s.Ask(0, request)
 	for !f.done {
 		for len(s.Pending()) > 0 {
@@ -566,7 +553,7 @@ func (f *fetcher) Unasked(int) error {
 var errUnasked = errors.New("the server ends the connection before it has answered a request on it")
 
 // translate makes a request of HTTP/2 out of one of HTTP/1.1.
-func translate(lib http2.Library, scheme string, request []byte) (*http2.Request, error) {
+func translate(scheme string, request []byte) (*http2.Request, error) {
 	head, body, _ := bytes.Cut(request, []byte("\r\n\r\n"))
 	lines := strings.Split(string(head), "\r\n")
 	method, rest, _ := strings.Cut(lines[0], " ")
@@ -586,7 +573,7 @@ func translate(lib http2.Library, scheme string, request []byte) (*http2.Request
 			header = append(header, http2.Field{Name: name, Value: value})
 		}
 	}
-	return lib.Request(method, scheme, authority, path, header, body), nil
+	return http2.NewRequest(method, scheme, authority, path, header, body), nil
 }
 
 // errAllowed is a server that allows fewer streams than are asked for.

@@ -7,11 +7,7 @@ import (
 
 	"tare/internal/measure/netpeer"
 	"tare/internal/measure/workload"
-	"tare/internal/sys/http2"
 )
-
-// UseHTTP2 changes nothing: there is no load here.
-func UseHTTP2(http2.Library) {}
 
 // system lists where this package works.
 func system() []string { return []string{"linux", "darwin", "freebsd"} }

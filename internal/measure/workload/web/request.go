@@ -28,9 +28,9 @@ type page struct {
 }
 
 // parseAny parses the URL of a server for one of the schemes http and https; find resolves its address.
-func parseAny(text, scheme string, find func(host string) (netip.Addr, bool)) (page, error) {
+func parseAny(text, scheme string, find func(host string) (netip.Addr, error)) (page, error) {
 	refuse := func(format string, args ...any) (page, error) {
-		return page{}, fmt.Errorf("url=%s: %s", hidden(text), fmt.Sprintf(format, args...))
+		return page{}, fmt.Errorf("url=%s: %w", hidden(text), fmt.Errorf(format, args...))
 	}
 	u, err := url.Parse(text)
 	switch {
@@ -53,10 +53,9 @@ func parseAny(text, scheme string, find func(host string) (netip.Addr, bool)) (p
 			return refuse("%s is not a port", u.Port())
 		}
 	}
-	addr, ok := find(u.Hostname())
-	if !ok {
-		return refuse("%s is neither an address nor in the environment's /etc/hosts, and slim agents ask no DNS; use "+
-			"the address, and put the name into header=file:PATH as Host: %s", u.Hostname(), u.Hostname())
+	addr, err := find(u.Hostname())
+	if err != nil {
+		return refuse("%w", err)
 	}
 	return page{netip.AddrPortFrom(addr, uint16(port)), u.Host, u.RequestURI()}, nil
 }
@@ -92,7 +91,7 @@ func hidden(text string) string {
 	return text
 }
 
-// lookup finds a host's address in the text of /etc/hosts: the agent has no resolver.
+// lookup finds a host's address in the text of /etc/hosts, which is asked before DNS.
 func lookup(host, hosts string) (netip.Addr, bool) {
 	if a, err := netip.ParseAddr(host); err == nil {
 		return a.Unmap(), a.Zone() == ""

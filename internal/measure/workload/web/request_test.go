@@ -3,6 +3,7 @@
 package web
 
 import (
+	"errors"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -12,7 +13,13 @@ import (
 
 func TestURLs(t *testing.T) {
 	const hosts = "127.0.0.1 localhost\n192.0.2.7\tshop.example Shop # the shop\n::1 six\n"
-	find := func(host string) (netip.Addr, bool) { return lookup(host, hosts) }
+	find := func(host string) (netip.Addr, error) {
+		a, ok := lookup(host, hosts)
+		if !ok {
+			return a, errors.New("it has no address")
+		}
+		return a, nil
+	}
 	for text, want := range map[string]string{
 		"http://192.0.2.1/":             "192.0.2.1:80 192.0.2.1 /",
 		"http://192.0.2.1:8080":         "192.0.2.1:8080 192.0.2.1:8080 /",
@@ -29,7 +36,7 @@ func TestURLs(t *testing.T) {
 		"https://192.0.2.1/":     "without TLS",
 		"192.0.2.1/":             "only http://",
 		"http:///x":              "has no host",
-		"http://nowhere.invalid": "/etc/hosts",
+		"http://nowhere.invalid": "url=http://nowhere.invalid: it has no address",
 		"http://192.0.2.1:0/":    "not a port",
 		"http://192.0.2.1:x/":    "not a valid URL",
 		"http://a:hush@shop/":    "header=file:PATH",

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"net/url"
 	"os"
@@ -16,6 +17,7 @@ import (
 
 	"tare/internal/measure/workload"
 	"tare/internal/measure/workload/stack"
+	"tare/internal/sys/sql/secure"
 )
 
 // server is where the requests of a trial go, and what they have from the user.
@@ -55,16 +57,7 @@ func findServer(ctx context.Context, b *workload.Bench, p workload.Params) (s se
 func findPage(ctx context.Context, url, scheme string, within time.Duration) (page, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	var unknown error
-	to, err := parseAny(url, scheme, func(host string) (a netip.Addr, found bool) {
-		a, unknown = address(ctx, host)
-		return a, unknown == nil
-	})
-	if unknown != nil && !errors.Is(unknown, errNoName) {
-		return to, fmt.Errorf("url=%s: %w; use the address, and put the name into header=file:PATH as Host: NAME",
-			hidden(url), unknown)
-	}
-	return to, err
+	return parseAny(url, scheme, func(host string) (netip.Addr, error) { return address(ctx, host) })
 }
 
 // patternOf is what a page of a stack must contain by itself, as when the stack was installed; nil if that is not
@@ -81,19 +74,20 @@ func patternOf(site stack.Site, p workload.Params) *regexp.Regexp {
 	return regexp.MustCompile(regexp.QuoteMeta(contains))
 }
 
-// errNoName is that a host is neither an address nor in the environment's /etc/hosts.
-var errNoName = errors.New("there is no such name here")
+// resolve asks DNS. Tests set it.
+var resolve = net.DefaultResolver.LookupNetIP
 
-// address finds the address of a host: in /etc/hosts, and with a full agent by DNS.
+// address finds the address of a host: in /etc/hosts, else by DNS.
 func address(ctx context.Context, host string) (netip.Addr, error) {
 	hosts, _ := os.ReadFile("/etc/hosts")
 	if a, ok := lookup(host, string(hosts)); ok {
 		return a, nil
 	}
-	if _, err := netip.ParseAddr(host); err == nil || Resolve == nil {
-		return netip.Addr{}, errNoName
+	if _, err := netip.ParseAddr(host); err == nil {
+		return netip.Addr{}, fmt.Errorf("%s has a zone, which is not supported here; use another address of the server",
+			host)
 	}
-	all, err := Resolve(ctx, "ip", host)
+	all, err := resolve(ctx, "ip", host)
 	for _, a := range all {
 		if a.Unmap().Is4() {
 			return a.Unmap(), nil
@@ -105,15 +99,12 @@ func address(ctx context.Context, host string) (netip.Addr, error) {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		err = errTimeout
 	}
-	return netip.Addr{}, fmt.Errorf("look up the address of %s: %w", host, err)
+	return netip.Addr{}, fmt.Errorf("look up the address of %s: %w; use the address, and put the name into "+
+		"header=file:PATH as Host: %s", host, err, host)
 }
 
 // sealFor prepares TLS for a version of HTTP with a server, whose certificate must have the name in the Host header.
 func sealFor(host, headers, authority, version string) (Seal, error) {
-	if Secure == nil {
-		return nil, errors.New("https: this agent has no TLS, as slim agents have none; use a tare without bundled " +
-			"agents (go build ./cmd/tare) in the environment, or http to a proxy that speaks TLS")
-	}
 	if h := (&maker{headers: headers}).named("host"); h != "" {
 		host = h
 	}
@@ -124,7 +115,7 @@ func sealFor(host, headers, authority, version string) (Seal, error) {
 	if version == version2 {
 		protocol = "h2"
 	}
-	return Secure(host, authority, protocol)
+	return secure.HTTP(host, authority, protocol)
 }
 
 // protocolOf is the version and the cipher of a connection with TLS; "" without.

@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"tare/internal/sys/proc"
-	"tare/internal/sys/sql/secure"
 )
 
 // certified writes a certificate for a name that is its own authority, and its key.
@@ -118,8 +117,6 @@ func begin(t *testing.T, addr string, argv ...string) {
 // TestSealed: load over TLS 1.3 on a real server whose certificate is verified.
 func TestSealed(t *testing.T) {
 	needNginx(t)
-	Secure = secure.HTTP
-	defer func() { Secure = nil }()
 	cert, key := certified(t, "127.0.0.1")
 	at := sealedNginx(t, cert, key)
 	url := "https://" + at + "/page.bin"
@@ -158,17 +155,10 @@ func TestSealed(t *testing.T) {
 			t.Errorf("%s with ca=%s: %v, want %q", c.url, c.ca, err, c.want)
 		}
 	}
-	Secure = nil
-	if _, err := loaded(t, map[string]string{"url": url, "ca": cert}, 1); err == nil ||
-		!strings.Contains(err.Error(), "this agent has no TLS") {
-		t.Errorf("a slim agent: %v", err)
-	}
 }
 
 // TestNoTLS: what is no TLS, or ends in the handshake, is an error within the timeout.
 func TestNoTLS(t *testing.T) {
-	Secure = secure.HTTP
-	defer func() { Secure = nil }()
 	for name, do := range map[string]func(c net.Conn){
 		"HTTP":    func(c net.Conn) { io.WriteString(c, good) },
 		"silence": func(c net.Conn) { io.Copy(io.Discard, c) },

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"strings"
@@ -82,24 +83,28 @@ func TestEveryWayIn(t *testing.T) {
 
 func TestTLS(t *testing.T) {
 	s := serve(t, true)
-	with := func(role string, o secure.Options) (*postgres.Conn, error) {
+	with := func(role string, o secure.Options, own bool) (*postgres.Conn, error) {
 		config := s.config()
 		s.overTCP(&config, role)
 		config.Password = password
-		tls, err := o.Config()
+		c, err := o.Config()
+		if err == nil && own {
+			var pair tls.Certificate
+			pair, err = tls.LoadX509KeyPair(s.file("certified.crt"), s.file("certified.key"))
+			c.Certificates = []tls.Certificate{pair}
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		config.Secure = secure.Client(tls)
+		config.Secure = secure.Client(c)
 		return postgres.Dial(within(t), config)
 	}
 	verified := secure.Options{Name: "db.example", Authority: s.file("ca.crt")}
 	for role, o := range map[string]secure.Options{
 		"trust": verified, "password": verified, "md5": verified, "scram": verified, "tlsonly": verified,
-		"certified": {Name: "db.example", Authority: s.file("ca.crt"), Certificate: s.file("certified.crt"),
-			Key: s.file("certified.key")},
+		"certified": verified, // by a certificate of its own
 	} {
-		c, err := with(role, o)
+		c, err := with(role, o, role == "certified")
 		if err != nil {
 			t.Errorf("%s: %v", role, err)
 			continue
@@ -118,18 +123,18 @@ func TestTLS(t *testing.T) {
 	for what, o := range map[string]secure.Options{
 		"any name": {Authority: s.file("ca.crt")}, "anybody": {Unverified: true},
 	} {
-		c, err := with("tlsonly", o)
+		c, err := with("tlsonly", o, false)
 		if err != nil {
 			t.Errorf("%s: %v", what, err)
 			continue
 		}
 		c.Close()
 	}
-	_, err := with("trust", secure.Options{Name: "another.example", Authority: s.file("ca.crt")})
+	_, err := with("trust", secure.Options{Name: "another.example", Authority: s.file("ca.crt")}, false)
 	says(t, "another's name", err, "db.example")
-	_, err = with("trust", secure.Options{Name: "db.example", Authority: s.file("stranger.crt")})
+	_, err = with("trust", secure.Options{Name: "db.example", Authority: s.file("stranger.crt")}, false)
 	says(t, "another's authority", err, "unknown authority")
-	_, err = with("certified", verified)
+	_, err = with("certified", verified, false)
 	code(t, "no certificate of the client's", err, "28000")
 	config := s.config()
 	s.overTCP(&config, "tlsonly")

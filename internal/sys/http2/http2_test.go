@@ -1,23 +1,23 @@
-package frames
+package http2
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
 
 	xhttp2 "golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
-
-	"tare/internal/sys/http2"
 )
 
 // told writes down what a session tells.
 type told struct {
-	session http2.Session
-	request *http2.Request
+	session *Session
+	request *Request
 	again   int // requests that follow
 	log     []string
 	bodies  map[int]int
@@ -35,7 +35,7 @@ func (c *told) Field(place int, name, value string) {
 	c.log = append(c.log, fmt.Sprintf("%d field %s=%s", place, name, value))
 }
 
-func (c *told) Head(place int, h *http2.Head) error {
+func (c *told) Head(place int, h *Head) error {
 	c.log = append(c.log, fmt.Sprintf("%d head %d %d %s", place, h.Status, h.Length, h.Location))
 	return nil
 }
@@ -63,10 +63,10 @@ func (c *told) Unasked(place int) error {
 }
 
 // talk makes a session that has asked for so many responses.
-func talk(places int, m http2.Memo) *told {
+func talk(places int, m *Memo) *told {
 	c := &told{bodies: map[int]int{}}
-	c.request = Library{}.Request("GET", "http", "x", "/", nil, nil)
-	c.session = Library{}.Session(c, places, m)
+	c.request = NewRequest("GET", "http", "x", "/", nil, nil)
+	c.session = NewSession(c, places, m)
 	for place := range places {
 		c.session.Ask(place, c.request)
 	}
@@ -91,13 +91,13 @@ func answer(write func(f *xhttp2.Framer, header func(fields ...string) []byte)) 
 
 // TestRequests are understood as they were meant, by a server that keeps a table of fields and by one that does not.
 func TestRequests(t *testing.T) {
-	for name, more := range map[string][]http2.Field{
+	for name, more := range map[string][]Field{
 		"few": {{Name: "user-agent", Value: "tare"}, {Name: "content-length", Value: "3"},
 			{Name: "x-odd", Value: "\t "}},
 		"many": {{Name: "cookie", Value: strings.Repeat("c", 9000)}, {Name: "content-type", Value: "text/plain"}},
 	} {
-		a := Library{}.Request("PUT", "https", "shop.example", "/a?b=c", more, []byte("abc"))
-		b := Library{}.Request("GET", "https", "shop.example", "/", more, nil)
+		a := NewRequest("PUT", "https", "shop.example", "/a?b=c", more, []byte("abc"))
+		b := NewRequest("GET", "https", "shop.example", "/", more, nil)
 		want := func(method, path string) string {
 			s := "[:method=" + method + " :scheme=https :authority=shop.example :path=" + path
 			for _, f := range more {
@@ -139,7 +139,7 @@ func TestRequests(t *testing.T) {
 // TestKnownHeaders: a server that refers to what it sent long before is understood, although most of its headers are
 // known and not decoded; and so is one that never refers to anything.
 func TestKnownHeaders(t *testing.T) {
-	m := Library{}.Memo()
+	m := NewMemo()
 	for round := range 3 {
 		c := talk(1, m)
 		c.again = 1000
@@ -204,7 +204,7 @@ func TestPieces(t *testing.T) {
 	want := []string{"1 head 200 2000 ", "0 head 302 -1 /a", "0 done 0", "1 done 2000", "2 head 200 -1 ", "2 done 3",
 		"leaves", "3 unasked"}
 	for _, step := range []int{1, 2, 3, 5, 8, 9, 10, 100, len(p)} {
-		c := talk(4, Library{}.Memo())
+		c := talk(4, NewMemo())
 		for piece := range slices.Chunk(p, step) {
 			if err := c.session.Feed(piece); err != nil {
 				t.Fatalf("%d bytes at a time: %v", step, err)
@@ -218,7 +218,7 @@ func TestPieces(t *testing.T) {
 
 // TestWindows: a body larger than all windows comes through, and a request's body waits for room.
 func TestWindows(t *testing.T) {
-	c := talk(1, Library{}.Memo())
+	c := talk(1, NewMemo())
 	part := make([]byte, maxFrame)
 	p := answer(func(f *xhttp2.Framer, header func(...string) []byte) {
 		f.WriteHeaders(xhttp2.HeadersFrameParam{StreamID: 1, BlockFragment: header(":status", "200"), EndHeaders: true})
@@ -236,9 +236,9 @@ func TestWindows(t *testing.T) {
 		t.Errorf("%d bytes came, and %d were answered: %v", c.bodies[0], widened, err)
 	}
 	c = talk(0, nil)
-	c.session = Library{}.Session(c, 2, nil)
+	c.session = NewSession(c, 2, nil)
 	body := bytes.Repeat([]byte("x"), 100000)
-	c.session.Ask(0, Library{}.Request("POST", "http", "x", "/", nil, body))
+	c.session.Ask(0, NewRequest("POST", "http", "x", "/", nil, body))
 	sent := func() int {
 		n := bytes.Count(c.session.Pending(), []byte("x"))
 		c.session.Sent(len(c.session.Pending()))
@@ -267,9 +267,9 @@ func TestWindows(t *testing.T) {
 // TestLargeRequest: a header larger than a frame.
 func TestLargeRequest(t *testing.T) {
 	c := talk(0, nil)
-	c.session = Library{}.Session(c, 1, nil)
-	c.session.Ask(0, Library{}.Request("GET", "http", "x", "/",
-		[]http2.Field{{Name: "x-long", Value: strings.Repeat("~", 20000)}}, nil))
+	c.session = NewSession(c, 1, nil)
+	c.session.Ask(0, NewRequest("GET", "http", "x", "/",
+		[]Field{{Name: "x-long", Value: strings.Repeat("~", 20000)}}, nil))
 	in := bytes.NewReader(c.session.Pending()[len(xhttp2.ClientPreface):])
 	f := xhttp2.NewFramer(nil, in)
 	f.ReadMetaHeaders = hpack.NewDecoder(tableSize, nil)
@@ -284,6 +284,113 @@ func TestLargeRequest(t *testing.T) {
 			}
 			return
 		}
+	}
+}
+
+// TestControl: a frame that is no part of a response is answered if it is as it must be, and else an error that names
+// it.
+func TestControl(t *testing.T) {
+	number := func(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
+	set := func(id uint16, v uint32) []byte {
+		return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint16(nil, id), v)
+	}
+	for name, c := range map[string]struct {
+		kind    xhttp2.FrameType
+		flags   xhttp2.Flags
+		id      uint32
+		payload []byte
+		want    string
+	}{
+		"settings":             {xhttp2.FrameSettings, 0, 0, set(4, 1<<31-1), ""},
+		"settings of a stream": {xhttp2.FrameSettings, 0, 1, nil, "SETTINGS that is not valid"},
+		"settings cut":         {xhttp2.FrameSettings, 0, 0, set(1, 1)[:5], "SETTINGS that is not valid"},
+		"settings taken":       {xhttp2.FrameSettings, 1, 0, nil, ""},
+		"settings taken, more": {xhttp2.FrameSettings, 1, 0, set(1, 1), "SETTINGS that is not valid"},
+		"a large window":       {xhttp2.FrameSettings, 0, 0, set(4, 1<<31), "INITIAL_WINDOW_SIZE is 2147483648"},
+		"small frames":         {xhttp2.FrameSettings, 0, 0, set(5, 16383), "MAX_FRAME_SIZE is 16383"},
+		"large frames":         {xhttp2.FrameSettings, 0, 0, set(5, 1<<24), "MAX_FRAME_SIZE is 16777216"},
+		"push":                 {xhttp2.FrameSettings, 0, 0, set(2, 2), "ENABLE_PUSH is 2"},
+		"connect":              {xhttp2.FrameSettings, 0, 0, set(8, 2), "ENABLE_CONNECT_PROTOCOL is 2"},
+		"an unknown setting":   {xhttp2.FrameSettings, 0, 0, set(99, 1<<31), ""},
+		"ping":                 {xhttp2.FramePing, 0, 0, make([]byte, 8), ""},
+		"pong":                 {xhttp2.FramePing, 1, 0, make([]byte, 8), ""},
+		"ping of a stream":     {xhttp2.FramePing, 0, 1, make([]byte, 8), "PING that is not valid"},
+		"ping cut":             {xhttp2.FramePing, 0, 0, make([]byte, 7), "PING that is not valid"},
+		"room":                 {xhttp2.FrameWindowUpdate, 0, 1, number(1<<31 | 1), ""},
+		"no room":              {xhttp2.FrameWindowUpdate, 0, 1, number(1 << 31), "WINDOW_UPDATE that is not valid"},
+		"no room at all":       {xhttp2.FrameWindowUpdate, 0, 0, number(0), "WINDOW_UPDATE that is not valid"},
+		"room cut":             {xhttp2.FrameWindowUpdate, 0, 0, number(1)[:3], "WINDOW_UPDATE that is not valid"},
+		"reset":                {xhttp2.FrameRSTStream, 0, 1, number(13), "reset the stream: HTTP_1_1_REQUIRED"},
+		"reset, why?":          {xhttp2.FrameRSTStream, 0, 1, number(14), "reset the stream: the unknown code 14"},
+		"reset of all":         {xhttp2.FrameRSTStream, 0, 0, number(0), "RST_STREAM that is not valid"},
+		"reset cut":            {xhttp2.FrameRSTStream, 0, 1, number(0)[:3], "RST_STREAM that is not valid"},
+		"priority":             {xhttp2.FramePriority, 0, 1, make([]byte, 5), ""},
+		"priority of all":      {xhttp2.FramePriority, 0, 0, make([]byte, 5), "PRIORITY that is not valid"},
+		"priority cut":         {xhttp2.FramePriority, 0, 1, make([]byte, 4), "PRIORITY that is not valid"},
+		"leaving":              {xhttp2.FrameGoAway, 0, 0, append(number(1), number(0)...), ""},
+		"leaving, why":         {xhttp2.FrameGoAway, 0, 0, append(number(1), 0, 0, 0, 2, 'x'), `INTERNAL_ERROR, "x"`},
+		"leaving cut":          {xhttp2.FrameGoAway, 0, 0, make([]byte, 7), "GOAWAY that is not valid"},
+		"leaving a stream":     {xhttp2.FrameGoAway, 0, 1, make([]byte, 8), "GOAWAY that is not valid"},
+		"push promised":        {xhttp2.FramePushPromise, 4, 1, number(2), "pushes a response"},
+		"unknown":              {0x77, 3, 5, []byte("unknown"), ""},
+	} {
+		p := answer(func(f *xhttp2.Framer, _ func(...string) []byte) {
+			f.WriteRawFrame(c.kind, c.flags, c.id, c.payload)
+		})
+		err := talk(1, NewMemo()).session.Feed(p)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// TestSent: what a session sends is what the library of golang.org/x/net reads.
+func TestSent(t *testing.T) {
+	c := talk(1, NewMemo())
+	if err := c.session.Feed(answer(func(f *xhttp2.Framer, header func(...string) []byte) {
+		f.WritePing(false, [8]byte{1, 2, 3})
+		f.WriteHeaders(xhttp2.HeadersFrameParam{StreamID: 1, BlockFragment: header(":status", "200"), EndHeaders: true,
+			EndStream: true})
+	})); err != nil {
+		t.Fatal(err)
+	}
+	c.session.Ask(0, NewRequest("POST", "http", "x", "/", nil, []byte("body")))
+	rest, ok := bytes.CutPrefix(c.session.Pending(), []byte(xhttp2.ClientPreface))
+	if !ok {
+		t.Fatalf("it begins with %q", c.session.Pending())
+	}
+	f := xhttp2.NewFramer(nil, bytes.NewReader(rest))
+	f.ReadMetaHeaders = hpack.NewDecoder(tableSize, nil)
+	var got []string
+	for {
+		frame, err := f.ReadFrame()
+		if err != nil {
+			if err != io.EOF {
+				t.Error(err)
+			}
+			break
+		}
+		h := frame.Header()
+		got = append(got, fmt.Sprintf("%v %d %d", h.Type, h.StreamID, h.Flags))
+		switch f := frame.(type) {
+		case *xhttp2.SettingsFrame:
+			f.ForeachSetting(func(s xhttp2.Setting) error { got = append(got, s.String()); return nil })
+		case *xhttp2.WindowUpdateFrame:
+			got = append(got, fmt.Sprint(f.Increment))
+		case *xhttp2.PingFrame:
+			got = append(got, fmt.Sprint(f.Data))
+		case *xhttp2.MetaHeadersFrame:
+			got = append(got, f.PseudoValue("method"))
+		case *xhttp2.DataFrame:
+			got = append(got, string(f.Data()))
+		}
+	}
+	want := []string{"SETTINGS 0 0", "[ENABLE_PUSH = 0]", "[INITIAL_WINDOW_SIZE = 1073741824]",
+		"[MAX_HEADER_LIST_SIZE = 65536]", "WINDOW_UPDATE 0 0", fmt.Sprint(window - outside),
+		"HEADERS 1 5", "GET", "SETTINGS 0 1", "PING 0 1", "[1 2 3 0 0 0 0 0]", "HEADERS 3 4", "POST", "DATA 3 1",
+		"body"}
+	if !slices.Equal(got, want) {
+		t.Errorf("it sends %q, want %q", got, want)
 	}
 }
 
@@ -305,7 +412,7 @@ func FuzzFeed(f *testing.F) {
 		f.WriteGoAway(1, xhttp2.ErrCodeEnhanceYourCalm, []byte("bye"))
 	}), byte(1))
 	f.Fuzz(func(t *testing.T, p []byte, step byte) {
-		whole, pieces := talk(3, Library{}.Memo()), talk(3, Library{}.Memo())
+		whole, pieces := talk(3, NewMemo()), talk(3, NewMemo())
 		err := whole.session.Feed(p)
 		var err2 error
 		for piece := range slices.Chunk(p, int(step)+1) {

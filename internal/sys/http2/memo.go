@@ -1,28 +1,26 @@
-package frames
+package http2
 
 import (
 	"golang.org/x/net/http2/hpack"
-
-	"tare/internal/sys/http2"
 )
 
-// memo keeps what blocks of fields say that say the same whatever was sent before. nginx sends nothing else: it puts
-// fields into the table, but never refers to them.
-type memo struct {
+// Memo keeps what blocks of fields say that say the same whatever was sent before, because a server repeats them. nginx
+// sends nothing else: it puts fields into the table, but never refers to them. Sessions of one goroutine may share one.
+type Memo struct {
 	known   map[string]known
 	decoder *hpack.Decoder // without a table
-	session *session       // whose block is decoded
+	session *Session       // whose block is decoded
 }
 
 type known struct {
-	head    http2.Head
+	head    Head
 	block   string
 	inserts bool // it puts fields into the table
 }
 
-// Memo makes one.
-func (Library) Memo() http2.Memo {
-	m := &memo{known: map[string]known{}}
+// NewMemo makes one.
+func NewMemo() *Memo {
+	m := &Memo{known: map[string]known{}}
 	m.decoder = hpack.NewDecoder(0, func(f hpack.HeaderField) { m.session.field(f) })
 	m.decoder.SetMaxStringLength(maxHead)
 	return m

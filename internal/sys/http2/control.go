@@ -1,80 +1,81 @@
-package frames
+package http2
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
-
-	xhttp2 "golang.org/x/net/http2"
 )
 
 // control acts on a frame that is no part of a response.
-func (s *session) control(frame xhttp2.Frame, id uint32) error {
-	switch f := frame.(type) {
-	case *xhttp2.SettingsFrame:
-		if f.IsAck() {
+func (s *Session) control(k kind, f flags, id uint32, payload []byte) error {
+	if !shaped(k, f, id, payload) {
+		return fmt.Errorf("the server sends a frame %v that is not valid: %d bytes for the stream %d", k, len(payload),
+			id)
+	}
+	switch k {
+	case frameSettings:
+		if f.has(flagAck) {
 			return nil
 		}
-		return s.settings(f)
-	case *xhttp2.PingFrame:
-		if f.IsAck() {
+		return s.settings(payload)
+	case framePing:
+		if f.has(flagAck) {
 			return nil
 		}
-		_ = s.framer.WritePing(true, f.Data)
+		s.frame(framePing, flagAck, 0, payload)
 		return s.replied()
-	case *xhttp2.WindowUpdateFrame:
-		return s.widen(id, int64(f.Increment))
-	case *xhttp2.RSTStreamFrame:
+	case frameWindow:
+		return s.widen(id, int64(binary.BigEndian.Uint32(payload)&maxStream))
+	case frameReset:
 		if id&1 == 0 || id >= s.next {
 			return fmt.Errorf("the server resets the stream %d, which was not asked for", id)
 		}
 		for _, of := range s.ids {
 			if of == id {
-				return fmt.Errorf("the server reset the stream: %v", f.ErrCode)
+				return fmt.Errorf("the server reset the stream: %v", code(binary.BigEndian.Uint32(payload)))
 			}
 		}
-	case *xhttp2.GoAwayFrame:
-		return s.goAway(f)
-	case *xhttp2.PushPromiseFrame:
+	case frameGoAway:
+		return s.goAway(payload)
+	case framePush:
 		return errors.New("the server pushes a response, which it was told not to do")
 	}
 	return nil
 }
 
 // replied bounds the answers that the server does not take.
-func (s *session) replied() error {
-	const answer = headerSize + 8
+func (s *Session) replied() error {
+	const answer = headerSize + pingSize
 	if s.replies += answer; s.replies > maxReplies {
 		return errors.New("the server keeps sending PING or SETTINGS frames, and does not read the answers")
 	}
 	return nil
 }
 
-func (s *session) settings(f *xhttp2.SettingsFrame) error {
+// settings acts on the payload of SETTINGS.
+func (s *Session) settings(p []byte) error {
 	allowed := int64(-1)
-	err := f.ForeachSetting(func(set xhttp2.Setting) error {
-		if err := set.Valid(); err != nil {
-			return fmt.Errorf("the server's settings are not valid: %v is %d", set.ID, set.Val)
+	for ; len(p) > 0; p = p[settingSize:] {
+		set, v := setting(binary.BigEndian.Uint16(p)), binary.BigEndian.Uint32(p[2:])
+		if err := set.valid(v); err != nil {
+			return err
 		}
-		switch set.ID {
-		case xhttp2.SettingHeaderTableSize:
-			s.bare = s.bare || set.Val < tableSize
-		case xhttp2.SettingMaxConcurrentStreams:
-			allowed = int64(set.Val)
-		case xhttp2.SettingInitialWindowSize:
-			more := int64(set.Val) - s.initial
-			s.initial = int64(set.Val)
+		switch set {
+		case settingTable:
+			s.bare = s.bare || v < tableSize
+		case settingStreams:
+			allowed = int64(v)
+		case settingWindow:
+			more := int64(v) - s.initial
+			s.initial = int64(v)
 			for place, id := range s.ids {
 				if id != 0 {
 					s.streams[place].room += more
 				}
 			}
 		}
-		return nil
-	})
-	if err != nil {
-		return err
 	}
-	_ = s.framer.WriteSettingsAck()
+	s.frame(frameSettings, flagAck, 0, nil)
 	if err := s.replied(); err != nil {
 		return err
 	}
@@ -94,7 +95,7 @@ func (s *session) settings(f *xhttp2.SettingsFrame) error {
 }
 
 // widen makes room for bodies of requests.
-func (s *session) widen(id uint32, more int64) error {
+func (s *Session) widen(id uint32, more int64) error {
 	if id == 0 {
 		if s.room += more; s.room > maxStream {
 			return errors.New("the server's WINDOW_UPDATE exceeds the largest flow-control window")
@@ -119,9 +120,10 @@ func (s *session) widen(id uint32, more int64) error {
 }
 
 // goAway ends the connection, or lets it finish what the server has taken.
-func (s *session) goAway(f *xhttp2.GoAwayFrame) error {
-	if f.ErrCode != xhttp2.ErrCodeNo {
-		return fmt.Errorf("the server gives up the connection: %v, %.100q", f.ErrCode, f.DebugData())
+func (s *Session) goAway(p []byte) error {
+	taken, why := binary.BigEndian.Uint32(p)&maxStream, code(binary.BigEndian.Uint32(p[4:]))
+	if why != codeNone {
+		return fmt.Errorf("the server gives up the connection: %v, %.100q", why, p[goAwaySize:])
 	}
 	if !s.leaves {
 		s.leaves = true
@@ -135,7 +137,7 @@ func (s *session) goAway(f *xhttp2.GoAwayFrame) error {
 		}
 	}
 	for place, id := range s.ids {
-		if id == 0 || id <= f.LastStreamID {
+		if id == 0 || id <= taken {
 			continue
 		}
 		s.ids[place] = 0

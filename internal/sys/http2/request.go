@@ -1,21 +1,19 @@
-package frames
+package http2
 
 import (
 	"bytes"
 
 	"golang.org/x/net/http2/hpack"
-
-	"tare/internal/sys/http2"
 )
 
 // tableSize is that of the tables of fields on both sides, which is what a connection begins with.
 const tableSize = 4096
 
-// Request encodes a request. What all requests of a load have in common is put into the server's table by the first
+// NewRequest encodes a request. What all requests of a load have in common is put into the server's table by the first
 // one of a connection, and referred to by those after it. What differs is always spelled out, so that it never pushes
 // anything out of the table. The requests of one session must have the same authority, and the same header but for
 // those fields.
-func (Library) Request(method, scheme, authority, path string, header []http2.Field, body []byte) *http2.Request {
+func NewRequest(method, scheme, authority, path string, header []Field, body []byte) *Request {
 	all := []hpack.HeaderField{
 		{Name: ":method", Value: method, Sensitive: method != "GET" && method != "POST"},
 		{Name: ":scheme", Value: scheme},
@@ -48,7 +46,7 @@ func (Library) Request(method, scheme, authority, path string, header []http2.Fi
 		}
 		return bytes.Clone(b.Bytes())
 	}
-	r := &http2.Request{Body: body, Bodiless: method == "HEAD"}
+	r := &Request{Body: body, Bodiless: method == "HEAD"}
 	r.First, r.Later = encode(), encode()
 	for _, i := range common {
 		all[i].Sensitive = true

@@ -1,10 +1,4 @@
-// Package frames speaks HTTP/2 (RFC 9113) as a client, by the frames and the header compression of golang.org/x/net. A
-// session has no socket and no goroutine: it is fed with what has come and says what is to be sent, so that a loop
-// over many connections can drive it.
-//
-// The frames of responses, HEADERS and DATA, are taken apart here, because a load must not allocate for each of them;
-// bodies are passed on without a copy. All others are read, and all are written, by the library's Framer.
-package frames
+package http2
 
 import (
 	"bytes"
@@ -13,10 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	xhttp2 "golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
-
-	"tare/internal/sys/http2"
 )
 
 // Bounds, so that a hostile server costs neither memory nor time.
@@ -34,14 +25,12 @@ const (
 	maxStream   = 1<<31 - 1
 )
 
-// Library is golang.org/x/net/http2.
-type Library struct{}
+// clientPreface is what a client begins a connection with.
+const clientPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
-// Session makes a session with places for streams.
-func (Library) Session(c http2.Client, places int, m http2.Memo) http2.Session {
-	s := &session{client: c, ids: make([]uint32, places), streams: make([]stream, places)}
-	s.memo, _ = m.(*memo)
-	s.framer = xhttp2.NewFramer((*outlet)(s), &s.in)
+// NewSession makes a session with places for streams. Without a memo, nil, each field of each header is told.
+func NewSession(c Client, places int, m *Memo) *Session {
+	s := &Session{client: c, memo: m, ids: make([]uint32, places), streams: make([]stream, places)}
 	s.decoder = hpack.NewDecoder(tableSize, s.field)
 	s.decoder.SetMaxStringLength(maxHead)
 	s.Reset()
@@ -50,7 +39,7 @@ func (Library) Session(c http2.Client, places int, m http2.Memo) http2.Session {
 
 // stream is a request on its way.
 type stream struct {
-	head     http2.Head
+	head     Head
 	headed   bool // its header has come
 	bodiless bool
 	body     int64
@@ -61,9 +50,10 @@ type stream struct {
 	unsent   []byte // of the request's body
 }
 
-type session struct {
-	client  http2.Client
-	memo    *memo
+// Session is one connection, without its socket. It is not safe for concurrent use.
+type Session struct {
+	client  Client
+	memo    *Memo
 	ids     []uint32 // of the streams, by place; 0 where it is free
 	streams []stream
 	active  int
@@ -77,8 +67,6 @@ type session struct {
 	idle    int  // frames that brought nothing on
 	replies int  // bytes of answers in out
 
-	framer  *xhttp2.Framer
-	in      bytes.Reader
 	out     []byte
 	sent    int
 	room    int64 // for bodies of requests
@@ -98,7 +86,7 @@ type session struct {
 	block   []byte // a header that comes in several frames
 	of      uint32 // its stream; 0 for none
 	last    bool   // it ends its stream
-	got     http2.Head
+	got     Head
 	heads   int // bytes of the block, decoded
 	place   int // whose block it is
 	broken  error
@@ -107,18 +95,11 @@ type session struct {
 // asked is a request that waits for the server's settings.
 type asked struct {
 	place   int
-	request *http2.Request
+	request *Request
 }
 
-// outlet collects what the framer writes.
-type outlet session
-
-func (o *outlet) Write(p []byte) (int, error) {
-	o.out = append(o.out, p...)
-	return len(p), nil
-}
-
-func (s *session) Reset() {
+// Reset begins a new connection.
+func (s *Session) Reset() {
 	clear(s.ids)
 	clear(s.streams)
 	s.active, s.next, s.queued = 0, 1, s.queued[:0]
@@ -131,29 +112,40 @@ func (s *session) Reset() {
 	_ = s.decoder.Close()
 	s.decoder.SetMaxDynamicTableSize(0)
 	s.decoder.SetMaxDynamicTableSize(tableSize)
-	s.out = append(s.out, xhttp2.ClientPreface...)
-	// Writing to memory does not fail.
-	_ = s.framer.WriteSettings(xhttp2.Setting{ID: xhttp2.SettingEnablePush, Val: 0},
-		xhttp2.Setting{ID: xhttp2.SettingInitialWindowSize, Val: window},
-		xhttp2.Setting{ID: xhttp2.SettingMaxHeaderListSize, Val: maxHead})
-	_ = s.framer.WriteWindowUpdate(0, window-outside)
+	s.out = append(s.out, clientPreface...)
+	p := make([]byte, 0, 3*settingSize)
+	for _, set := range []struct {
+		setting setting
+		value   uint32
+	}{{settingPush, 0}, {settingWindow, window}, {settingHead, maxHead}} {
+		p = binary.BigEndian.AppendUint16(p, uint16(set.setting))
+		p = binary.BigEndian.AppendUint32(p, set.value)
+	}
+	s.frame(frameSettings, 0, 0, p)
+	s.number(frameWindow, 0, window-outside)
 }
 
-func (s *session) Active() int { return s.active + len(s.queued) }
+// Active is the number of places that are not free.
+func (s *Session) Active() int { return s.active + len(s.queued) }
 
-func (s *session) Asked(place int) bool {
+// Asked tells whether a place is not free.
+func (s *Session) Asked(place int) bool {
 	return s.ids[place] != 0 || slices.ContainsFunc(s.queued, func(a asked) bool { return a.place == place })
 }
 
-func (s *session) Uploads(place int) bool {
+// Uploads tells whether the server has not made room yet for the rest of a request's body.
+func (s *Session) Uploads(place int) bool {
 	return s.ids[place] != 0 && len(s.streams[place].unsent) > 0
 }
 
-func (s *session) Full() bool { return s.next > maxStream-2 }
+// Full tells whether the connection has had as many streams as one can have.
+func (s *Session) Full() bool { return s.next > maxStream-2 }
 
-func (s *session) Pending() []byte { return s.out[s.sent:] }
+// Pending is what is to be sent; it is valid until the next call.
+func (s *Session) Pending() []byte { return s.out[s.sent:] }
 
-func (s *session) Sent(n int) {
+// Sent takes off the beginning of what is pending.
+func (s *Session) Sent(n int) {
 	s.sent += n
 	switch {
 	case s.sent == len(s.out):
@@ -167,8 +159,9 @@ func (s *session) Sent(n int) {
 	}
 }
 
-// Ask sends one request at once; others wait until it is known how many the server allows.
-func (s *session) Ask(place int, r *http2.Request) {
+// Ask queues a request at a place, which must be free. One is sent at once; others wait until it is known how many the
+// server allows.
+func (s *Session) Ask(place int, r *Request) {
 	if !s.settled && s.active > 0 {
 		s.queued = append(s.queued, asked{place, r})
 		return
@@ -187,22 +180,21 @@ func (s *session) Ask(place int, r *http2.Request) {
 	s.next += 2
 	s.ids[place] = id
 	s.active++
-	s.streams[place] = stream{head: http2.Head{Length: -1}, bodiless: r.Bodiless, left: window, room: s.initial,
+	s.streams[place] = stream{head: Head{Length: -1}, bodiless: r.Bodiless, left: window, room: s.initial,
 		unsent: r.Body}
 	first := block[:min(len(block), maxFrame)]
 	rest := block[len(first):]
-	_ = s.framer.WriteHeaders(xhttp2.HeadersFrameParam{StreamID: id, BlockFragment: first, EndHeaders: len(rest) == 0,
-		EndStream: len(r.Body) == 0})
+	s.frame(frameHeaders, flagEndHeaders.when(len(rest) == 0)|flagEndStream.when(len(r.Body) == 0), id, first)
 	for len(rest) > 0 {
 		n := min(len(rest), maxFrame)
-		_ = s.framer.WriteContinuation(id, n == len(rest), rest[:n])
+		s.frame(frameContinuation, flagEndHeaders.when(n == len(rest)), id, rest[:n])
 		rest = rest[n:]
 	}
 	s.upload(place)
 }
 
 // upload sends as much of a request's body as the server has room for.
-func (s *session) upload(place int) {
+func (s *Session) upload(place int) {
 	t := &s.streams[place]
 	for len(t.unsent) > 0 {
 		n := int(min(int64(len(t.unsent)), maxFrame, t.room, s.room))
@@ -215,13 +207,13 @@ func (s *session) upload(place int) {
 		}
 		s.idle = 0
 		t.room, s.room = t.room-int64(n), s.room-int64(n)
-		_ = s.framer.WriteData(s.ids[place], n == len(t.unsent), t.unsent[:n])
+		s.frame(frameData, flagEndStream.when(n == len(t.unsent)), s.ids[place], t.unsent[:n])
 		t.unsent = t.unsent[n:]
 	}
 }
 
 // uploads goes on with all bodies.
-func (s *session) uploads() {
+func (s *Session) uploads() {
 	for place, id := range s.ids {
 		if id != 0 && len(s.streams[place].unsent) > 0 {
 			s.upload(place)
@@ -229,8 +221,8 @@ func (s *session) uploads() {
 	}
 }
 
-// Feed takes whole frames, and of bodies what has come.
-func (s *session) Feed(p []byte) error {
+// Feed takes the next bytes from the server: whole frames, and of bodies what has come.
+func (s *Session) Feed(p []byte) error {
 	for {
 		if s.inside {
 			var err error
@@ -267,7 +259,7 @@ func (s *session) Feed(p []byte) error {
 		}
 		held := len(s.held) > 0
 		n := headerSize
-		if frame[3] != byte(xhttp2.FrameData) {
+		if kind(frame[3]) != frameData {
 			n += length(frame)
 		}
 		if len(frame) < n {
@@ -293,64 +285,59 @@ func (s *session) Feed(p []byte) error {
 func length(frame []byte) int { return int(frame[0])<<16 | int(frame[1])<<8 | int(frame[2]) }
 
 // check looks at the header of a frame before its payload is waited for.
-func (s *session) check(h []byte) error {
-	kind := xhttp2.FrameType(h[3])
+func (s *Session) check(h []byte) error {
+	k := kind(h[3])
 	switch {
 	case !s.settled && bytes.HasPrefix(h, []byte("HTTP/1.")):
 		return errors.New("the server answers by HTTP/1: it does not speak HTTP/2 here")
-	case !s.settled && (kind != xhttp2.FrameSettings || h[4]&1 != 0 || length(h) > maxFrame):
+	case !s.settled && (k != frameSettings || flags(h[4]).has(flagAck) || length(h) > maxFrame):
 		return fmt.Errorf("this is not HTTP/2: it begins with %q", h)
 	case length(h) > maxFrame:
 		return fmt.Errorf("the server sends a frame of %d bytes, and at most %d were allowed to it", length(h),
 			maxFrame)
-	case s.of != 0 && kind != xhttp2.FrameContinuation:
-		return fmt.Errorf("a frame %v comes in the middle of a header", kind)
+	case s.of != 0 && k != frameContinuation:
+		return fmt.Errorf("a frame %v comes in the middle of a header", k)
 	}
 	return nil
 }
 
 // read reads a whole frame, or the header of a DATA frame.
-func (s *session) read(f []byte) error {
-	kind, flags := xhttp2.FrameType(f[3]), xhttp2.Flags(f[4])
-	id := binary.BigEndian.Uint32(f[5:]) & maxStream
-	switch kind {
-	case xhttp2.FrameData:
-		return s.begin(length(f), flags, id)
-	case xhttp2.FrameHeaders:
-		p, err := unpadded(f[headerSize:], flags)
+func (s *Session) read(frame []byte) error {
+	k, f, payload := kind(frame[3]), flags(frame[4]), frame[headerSize:]
+	id := binary.BigEndian.Uint32(frame[5:]) & maxStream
+	switch k {
+	case frameData:
+		return s.begin(length(frame), f, id)
+	case frameHeaders:
+		p, err := unpadded(payload, f)
 		if err != nil {
 			return err
 		}
-		return s.header(p, flags, id, flags.Has(xhttp2.FlagHeadersEndStream))
-	case xhttp2.FrameContinuation:
+		return s.header(p, f, id, f.has(flagEndStream))
+	case frameContinuation:
 		if s.of == 0 || s.of != id {
 			return errors.New("the server continues a header that it did not begin")
 		}
-		return s.header(f[headerSize:], flags, id, s.last)
+		return s.header(payload, f, id, s.last)
 	}
 	if s.idle++; s.idle > maxIdle {
 		return fmt.Errorf("the server sends %d frames in a row, the last of them %v, that bring no response on", s.idle,
-			kind)
+			k)
 	}
-	s.in.Reset(f)
-	frame, err := s.framer.ReadFrame()
-	if err != nil {
-		return fmt.Errorf("the server sends a frame %v that is not valid: %w", kind, err)
-	}
-	return s.control(frame, id)
+	return s.control(k, f, id, payload)
 }
 
 // unpadded is the payload of HEADERS without padding and priority.
-func unpadded(p []byte, flags xhttp2.Flags) ([]byte, error) {
+func unpadded(p []byte, f flags) ([]byte, error) {
 	pad := 0
-	if flags.Has(xhttp2.FlagHeadersPadded) && len(p) > 0 {
+	if f.has(flagPadded) && len(p) > 0 {
 		pad, p = int(p[0]), p[1:]
 	}
-	if flags.Has(xhttp2.FlagHeadersPriority) {
-		if len(p) < 5 {
+	if f.has(flagPriority) {
+		if len(p) < prioritySize {
 			return nil, errors.New("a header is shorter than its priority")
 		}
-		p = p[5:]
+		p = p[prioritySize:]
 	}
 	if pad > len(p) {
 		return nil, errors.New("a header is shorter than its padding")
@@ -359,7 +346,7 @@ func unpadded(p []byte, flags xhttp2.Flags) ([]byte, error) {
 }
 
 // find is the place of a stream.
-func (s *session) find(id uint32, what string) (int, error) {
+func (s *Session) find(id uint32, what string) (int, error) {
 	if id != 0 {
 		for place, of := range s.ids {
 			if of == id {
@@ -374,7 +361,7 @@ func (s *session) find(id uint32, what string) (int, error) {
 }
 
 // begin begins a DATA frame.
-func (s *session) begin(size int, flags xhttp2.Flags, id uint32) error {
+func (s *Session) begin(size int, f flags, id uint32) error {
 	place, err := s.find(id, "a body")
 	if err != nil {
 		return err
@@ -388,8 +375,8 @@ func (s *session) begin(size int, flags xhttp2.Flags, id uint32) error {
 	}
 	s.left, s.spent = s.left-size, s.spent+size
 	t.left, t.spent = t.left-size, t.spent+size
-	s.inside, s.at, s.data, s.pad, s.ends = true, place, size, 0, flags.Has(xhttp2.FlagDataEndStream)
-	if flags.Has(xhttp2.FlagDataPadded) {
+	s.inside, s.at, s.data, s.pad, s.ends = true, place, size, 0, f.has(flagEndStream)
+	if f.has(flagPadded) {
 		if s.pad = -1; size == 0 {
 			return errors.New("a part of a body is shorter than its padding")
 		}
@@ -401,7 +388,7 @@ func (s *session) begin(size int, flags xhttp2.Flags, id uint32) error {
 }
 
 // take takes what has come of a DATA frame, and returns what comes after it.
-func (s *session) take(p []byte) ([]byte, error) {
+func (s *Session) take(p []byte) ([]byte, error) {
 	if s.pad < 0 {
 		if len(p) == 0 {
 			return p, nil
@@ -436,28 +423,28 @@ func (s *session) take(p []byte) ([]byte, error) {
 	}
 	s.inside = false
 	if s.spent >= window/2 {
-		_ = s.framer.WriteWindowUpdate(0, uint32(s.spent))
+		s.number(frameWindow, 0, uint32(s.spent))
 		s.left, s.spent = s.left+s.spent, 0
 	}
 	if s.ends {
 		return p, s.end(s.at)
 	}
 	if t.spent >= window/2 {
-		_ = s.framer.WriteWindowUpdate(s.ids[s.at], uint32(t.spent))
+		s.number(frameWindow, s.ids[s.at], uint32(t.spent))
 		t.left, t.spent = t.left+t.spent, 0
 	}
 	return p, nil
 }
 
 // end is the end of a response.
-func (s *session) end(place int) error {
+func (s *Session) end(place int) error {
 	t := &s.streams[place]
 	if t.head.Length >= 0 && t.body != t.head.Length && !t.bodiless && t.head.Status != 304 {
 		return fmt.Errorf("the server ended the response after %d of %d bytes of the body", t.body, t.head.Length)
 	}
 	if len(t.unsent) > 0 {
 		// The rest of the request is not wanted any more.
-		_ = s.framer.WriteRSTStream(s.ids[place], xhttp2.ErrCodeCancel)
+		s.number(frameReset, s.ids[place], uint32(codeCancel))
 		t.unsent = nil
 	}
 	s.ids[place] = 0

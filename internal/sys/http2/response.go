@@ -1,18 +1,15 @@
-package frames
+package http2
 
 import (
 	"errors"
 	"fmt"
 
-	xhttp2 "golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
-
-	"tare/internal/sys/http2"
 )
 
 // header takes a part of a header.
-func (s *session) header(p []byte, flags xhttp2.Flags, id uint32, last bool) error {
-	whole := flags.Has(xhttp2.FlagHeadersEndHeaders)
+func (s *Session) header(p []byte, f flags, id uint32, last bool) error {
+	whole := f.has(flagEndHeaders)
 	if s.of == 0 && whole {
 		return s.response(p, id, last)
 	}
@@ -36,7 +33,7 @@ func (s *session) header(p []byte, flags xhttp2.Flags, id uint32, last bool) err
 var errHead = fmt.Errorf("the header of a response is larger than %d KiB", maxHead>>10)
 
 // response reads a whole header: of a response, of an interim one before it, or the trailer after its body.
-func (s *session) response(block []byte, id uint32, last bool) error {
+func (s *Session) response(block []byte, id uint32, last bool) error {
 	place, err := s.find(id, "a header")
 	if err != nil {
 		return err
@@ -76,7 +73,7 @@ func (s *session) response(block []byte, id uint32, last bool) error {
 }
 
 // recall reads a header that may be known.
-func (s *session) recall(block []byte) (http2.Head, error) {
+func (s *Session) recall(block []byte) (Head, error) {
 	if s.memo == nil {
 		return s.decode(s.decoder, block)
 	}
@@ -112,8 +109,8 @@ func (s *session) recall(block []byte) (http2.Head, error) {
 var errNoStatus = errors.New("the response has no status")
 
 // decode decodes a header.
-func (s *session) decode(d *hpack.Decoder, block []byte) (http2.Head, error) {
-	s.got, s.broken = http2.Head{Length: -1}, nil
+func (s *Session) decode(d *hpack.Decoder, block []byte) (Head, error) {
+	s.got, s.broken = Head{Length: -1}, nil
 	d.SetEmitEnabled(true)
 	_, err := d.Write(block)
 	if broken := d.Close(); err == nil {
@@ -133,7 +130,7 @@ func (s *session) decode(d *hpack.Decoder, block []byte) (http2.Head, error) {
 }
 
 // field takes a decoded field.
-func (s *session) field(f hpack.HeaderField) {
+func (s *Session) field(f hpack.HeaderField) {
 	if s.heads += len(f.Name) + len(f.Value) + 32; s.heads > maxHead && s.broken == nil {
 		s.broken = errHead
 	}
@@ -149,7 +146,7 @@ func (s *session) field(f hpack.HeaderField) {
 }
 
 // note keeps what is needed of a field.
-func (s *session) note(name, value string) error {
+func (s *Session) note(name, value string) error {
 	switch name {
 	case ":status":
 		n, ok := number(value)
