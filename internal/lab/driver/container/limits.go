@@ -48,7 +48,7 @@ func limitSettings() []env.Setting {
 	all := []env.Setting{{Name: limited.Weight, Default: "1024", Doc: "CPU time against others when all want the " +
 		"processors, as Docker's --cpu-shares: 2 to 262144", Check: limited.CheckWeight}}
 	for _, t := range throttles() {
-		doc := "rate of that I/O with a block device of the engine's machine, DEVICE:RATE in " + t.Rate()
+		doc := "limit, as its name says, for a block device of the engine's machine: DEVICE:RATE in " + t.Rate()
 		all = append(all, env.Setting{Name: t.Setting, Default: "none", Doc: doc, Moves: env.MovesFiles,
 			Check: func(v string) error {
 				_, err := t.parse(v)

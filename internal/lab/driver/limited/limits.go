@@ -142,9 +142,8 @@ func Settings(ownMemory bool) []env.Setting {
 			"such as 512MiB (Linux, root).", Check: unless(none, env.Parsed(parseMemory))})
 	}
 	for _, t := range Throttles() {
-		doc := fmt.Sprintf("Rate of that I/O with the disk of its files, in %s, or DEVICE:RATE for another "+
-			"(Linux, root).",
-			t.Rate())
+		doc := fmt.Sprintf("Limit, as its name says, for the disk of its files: %s; DEVICE:RATE for another (Linux, "+
+			"root).", t.Rate())
 		all = append(all, env.Setting{Name: t.Setting, Default: none, Doc: doc, Moves: env.MovesFiles,
 			Check: unless(none, func(v string) error {
 				_, _, err := t.Parse(v)
