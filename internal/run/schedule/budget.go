@@ -55,6 +55,16 @@ func ended(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// untried tells whether nothing was run in any cell, so that nobody knows how long that takes.
+func (t *table) untried() bool {
+	for _, c := range t.cells {
+		if c.known {
+			return false
+		}
+	}
+	return true
+}
+
 // endBudget tells that the budget is spent and, where nothing was measured, how much would have done.
 func (r *runner) endBudget() {
 	r.budget.over = true
@@ -62,7 +72,7 @@ func (r *runner) endBudget() {
 	res := r.journal.evaluate()
 	if !r.journal.measured(res) {
 		about := "about"
-		if r.budget.cut {
+		if r.budget.cut || r.table.untried() {
 			about = "at least"
 		}
 		text = fmt.Sprintf("the budget of %v is too short to measure anything; %s %v is needed for a first block",
