@@ -329,7 +329,7 @@ type remote struct {
 	path string
 }
 
-// remoteChunk is the size of a read, in bytes.
+// remoteChunk bounds one read of a file through the server, in bytes.
 const remoteChunk = 1 << 20
 
 func (r *remote) ReadAt(p []byte, at int64) (n int, err error) {

@@ -23,7 +23,7 @@ type Change struct {
 	Entry *string `json:"entry,omitempty"`
 }
 
-// Load is the load of a server, by the second.
+// Load is the work of a server in a second.
 type Load struct {
 	Statements float64 // of PostgreSQL, which does not count them, transactions
 	Bytes      float64 // that the log would grow by

@@ -11,7 +11,8 @@ import (
 	"tare/internal/sys/nbd"
 )
 
-// By is the part that ends first when the power is cut. The disk loses the data that were not flushed by then.
+// By is a way to cut the power, named after the part that ends first. The disk loses the data that were not flushed by
+// then.
 type By string
 
 // The ways to cut the power.

@@ -71,7 +71,7 @@ var vboxSetting = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`/Devices/([^/]+)/\d+/LUN#(\d+)/(?:AttachedDriver/)*Config/(IgnoreFlush|IgnoreFlushAsync)$`)
 })
 
-func toldOf(key string) (flushSetting, bool) {
+func flushSettingOf(key string) (flushSetting, bool) {
 	m := vboxSetting().FindStringSubmatch(key)
 	if m == nil {
 		return flushSetting{}, false
@@ -81,7 +81,7 @@ func toldOf(key string) (flushSetting, bool) {
 
 // ignoredByVirtualBox judges a setting. One of the kind that the disk's controller does not use changes nothing.
 func ignoredByVirtualBox(key, value string) []Finding {
-	t, ok := toldOf(key)
+	t, ok := flushSettingOf(key)
 	if !ok || strings.TrimSpace(value) != "1" || (t.device == ide) != (t.key == keyFlush) {
 		return nil
 	}
@@ -133,7 +133,7 @@ func VirtualBoxXML(text string) (found []Finding, err error) {
 				return found, fmt.Errorf("read VirtualBox's XML: %w", err)
 			}
 		case "ExtraDataItem":
-			if t, ok := toldOf(attr["name"]); ok {
+			if t, ok := flushSettingOf(attr["name"]); ok {
 				settings[t] = true
 			}
 			found = append(found, ignoredByVirtualBox(attr["name"], attr["value"])...)

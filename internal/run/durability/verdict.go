@@ -8,7 +8,7 @@ import (
 	"tare/internal/record"
 )
 
-// The names of the cut parts.
+// The targets of cuts: the machine under test, and a machine with the opposite settings for each control.
 const (
 	Test            = "test"
 	PositiveControl = "positive control"

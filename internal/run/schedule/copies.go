@@ -55,7 +55,7 @@ func (o *envOpener) beginCopies() {
 			first := like.Target
 			set = &copySet{of: e.Like, open: []*Target{&first}}
 			o.sets[e.Like] = set
-			like.Agent = &copyGroup{set, 1}
+			like.Agent = &copyAgents{set, 1}
 			like.Target.Close = func() error {
 				var all []func() error
 				for _, t := range set.open {
@@ -67,7 +67,7 @@ func (o *envOpener) beginCopies() {
 		t := like.Target
 		t.Close, t.Mounts, t.HostThreads, t.HostProcesses, t.Record.Name = nil, nil, nil, nil, e.Name
 		t.HostExits, t.HostAgent = nil, nil
-		t.Agent = &copyGroup{set, e.Copies}
+		t.Agent = &copyAgents{set, e.Copies}
 		if t.DropHostCache != nil {
 			t.DropHostCache = set.dropHostCaches(e.Copies)
 		}

@@ -244,13 +244,13 @@ func TestTogetherGivesUpTogether(t *testing.T) {
 		set.open = append(set.open, &got)
 	}
 	set.open[1].Agent = failingAgent{set.open[1].Agent}
-	_, err := (&copyGroup{set, 2}).Run(t.Context(), wire.Run{Work: 1})
+	_, err := (&copyAgents{set, 2}).Run(t.Context(), wire.Run{Work: 1})
 	if err == nil || err.Error() != "copy 2 of 2 of box: no room" {
 		t.Errorf("got %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := (&copyGroup{set, 2}).Run(ctx, wire.Run{Work: 1}); !errors.Is(err, context.Canceled) {
+	if _, err := (&copyAgents{set, 2}).Run(ctx, wire.Run{Work: 1}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }

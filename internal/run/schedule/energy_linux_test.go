@@ -174,7 +174,7 @@ func TestEnergyOfCopies(t *testing.T) {
 	agent := func() *Target {
 		return &Target{Agent: &twoCPUAgent{&simAgent{w: w.world, name: "box", alive: true}, w}}
 	}
-	c := &copyGroup{&copySet{of: "box", open: []*Target{agent(), agent()}}, 2}
+	c := &copyAgents{&copySet{of: "box", open: []*Target{agent(), agent()}}, 2}
 	x := &trialRunner{energy: openEnergy(t.Context(), &plan.Energy{From: "meter", Meter: meterOf(t, "40")}, "")}
 	s := x.energyOf("box@2", &target{}, c)
 	if !s.wanted() {

@@ -135,7 +135,7 @@ func NewForecast(p *plan.Plan, kinds func(string) (*workload.Kind, bool)) Foreca
 const filled = 1.05
 
 // CheckFreeSpace finds the workloads that cannot fit, as far as that can be told before anything is opened. The error
-// is of workloads that fit neither into the baseline nor into any of the others, so that they would tell nothing;
+// is of workloads that do not fit into the baseline, or that fit into none of the others: nothing could be compared;
 // lacking lists where the others are given up. Space that only the inside knows is left to the agent, and so are
 // mounts. Each workload is looked at alone, because not all of them keep their files until the others come.
 func CheckFreeSpace(p *plan.Plan, kinds func(string) (*workload.Kind, bool), drivers *env.Registry,

@@ -20,7 +20,8 @@ func (h hostedEnv) Processes() []int { return h.own }
 
 func (h hostedEnv) Servers() []int { return h.servers }
 
-// agentOnlyEnv is an environment in which nothing works but the agent, and engined a container, which an engine serves.
+// agentOnlyEnv is an environment in which nothing works but the agent, and engineEnv a container, which an engine
+// serves.
 type agentOnlyEnv struct{ env.Env }
 
 func (agentOnlyEnv) AgentProcess() int { return 1 }

@@ -14,7 +14,7 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// The time for which an idle environment is watched, and the time in which it settles before that.
+// The time in which an environment settles, and the time after that for which it is watched while it is idle.
 const (
 	idleSettle = 2 * time.Second
 	idleLook   = 3 * time.Second

@@ -208,14 +208,14 @@ func (b *neighbours) newFailure(n *plan.Neighbour, place, kind, why string) *rec
 		n.Label, place, why)}
 }
 
-// end stops a neighbour after a trial that began at asked. It returns the work that the neighbour did, and a
-// *record.Failure if that was too little for the trial to count. A nil neighbour did nothing.
-func (b *neighbours) end(ctx context.Context, w *plan.Workload, target string, n *neighbourRun, asked time.Time,
+// end stops a neighbour after a trial that began, with its preparation, at began. It returns the work that the
+// neighbour did, and a *record.Failure if that was too little for the trial to count. A nil neighbour did nothing.
+func (b *neighbours) end(ctx context.Context, w *plan.Workload, target string, n *neighbourRun, began time.Time,
 	out *deploy.Outcome) (*record.Beside, error) {
 	if n == nil {
 		return nil, nil
 	}
-	took := time.Since(asked)
+	took := time.Since(began)
 	n.await(ctx)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()

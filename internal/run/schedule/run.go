@@ -70,7 +70,7 @@ type runner struct {
 	environments   *envOpener
 	trials         *trialRunner
 	calibrator     *calibrator
-	sessionsChosen bool // whether several sessions are affordable
+	sessionsChosen bool // findSessions has decided between one session and several
 }
 
 func newRunner(c Config, s *stops) *runner {

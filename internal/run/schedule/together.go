@@ -20,31 +20,31 @@ import (
 // kindCopiesApart is the failure of a trial in which the copies did not work at the same time.
 const kindCopiesApart = "copies-apart"
 
-// copyGroup is the agents of several copies of an environment, which do each trial at the same time, as one agent. Each
-// copy prepares its trial and waits; when the last one is ready, all begin. One copy alone is measured in the same way,
-// so that its trials have begun as those of the others.
-type copyGroup struct {
+// copyAgents are the agents of several copies of an environment, as one agent: the copies do each trial at the same
+// time. Each copy prepares its trial and waits; when the last one is ready, all begin. One copy alone is measured in
+// the same way, so that its trials begin as those of the others, which are compared with them.
+type copyAgents struct {
 	set    *copySet
 	copies int // so many of the set
 }
 
 // members are the copies that are needed, as far as they are open.
-func (c *copyGroup) members() []*Target {
+func (c *copyAgents) members() []*Target {
 	return c.set.open[:min(c.copies, len(c.set.open))]
 }
 
 // Alive implements Agent: all of them are needed.
-func (c *copyGroup) Alive() bool {
+func (c *copyAgents) Alive() bool {
 	return !slices.ContainsFunc(c.members(), func(t *Target) bool { return !t.Agent.Alive() })
 }
 
 // Calibrate implements Agent with the calibration of one copy alone.
-func (c *copyGroup) Calibrate(ctx context.Context, q wire.Calibrate) (wire.Calibrated, error) {
+func (c *copyAgents) Calibrate(ctx context.Context, q wire.Calibrate) (wire.Calibrated, error) {
 	return c.set.open[0].Agent.Calibrate(ctx, q)
 }
 
 // Supply implements Agent.
-func (c *copyGroup) Supply(ctx context.Context, f deploy.File) error {
+func (c *copyAgents) Supply(ctx context.Context, f deploy.File) error {
 	for _, t := range c.members() {
 		if err := t.Agent.Supply(ctx, f); err != nil {
 			return err
@@ -54,22 +54,22 @@ func (c *copyGroup) Supply(ctx context.Context, f deploy.File) error {
 }
 
 // HostPeer implements Agent.
-func (c *copyGroup) HostPeer(ctx context.Context, token string) ([]string, error) {
+func (c *copyAgents) HostPeer(ctx context.Context, token string) ([]string, error) {
 	return c.set.open[0].Agent.HostPeer(ctx, token)
 }
 
 // FindPeer implements Agent.
-func (c *copyGroup) FindPeer(ctx context.Context, addresses []string, token string) (string, error) {
+func (c *copyAgents) FindPeer(ctx context.Context, addresses []string, token string) (string, error) {
 	return c.set.open[0].Agent.FindPeer(ctx, addresses, token)
 }
 
 // Run implements Agent.
-func (c *copyGroup) Run(ctx context.Context, run wire.Run) (deploy.Outcome, error) {
+func (c *copyAgents) Run(ctx context.Context, run wire.Run) (deploy.Outcome, error) {
 	return c.run(ctx, run, func(rtt int64) (int64, error) { return soon(rtt), nil }, nil)
 }
 
 // RunTold implements Agent. The end is told when all have ended.
-func (c *copyGroup) RunTold(ctx context.Context, run wire.Run, mark func(begins bool)) (deploy.Outcome, error) {
+func (c *copyAgents) RunTold(ctx context.Context, run wire.Run, mark func(begins bool)) (deploy.Outcome, error) {
 	begun := false
 	defer func() {
 		if begun {
@@ -81,7 +81,7 @@ func (c *copyGroup) RunTold(ctx context.Context, run wire.Run, mark func(begins 
 
 // RunHeld implements Agent. A worker's offer to others is for one of them, and copies offer nothing. They begin when h
 // says, but not before all of them can know when that is.
-func (c *copyGroup) RunHeld(ctx context.Context, run wire.Run, h deploy.Held) (deploy.Outcome, error) {
+func (c *copyAgents) RunHeld(ctx context.Context, run wire.Run, h deploy.Held) (deploy.Outcome, error) {
 	return c.run(ctx, run, func(rtt int64) (int64, error) {
 		at, err := h.Ready(ctx, "", rtt)
 		return max(at, soon(rtt)), err
@@ -91,7 +91,7 @@ func (c *copyGroup) RunHeld(ctx context.Context, run wire.Run, h deploy.Held) (d
 // run does a trial in all copies. It calls ready when all of them wait for their beginning, with the longest round trip
 // to one of them; ready says when that is, by wire.Now. It calls ended, if not nil, when the last one's timed part has
 // ended.
-func (c *copyGroup) run(ctx context.Context, run wire.Run, ready func(rtt int64) (int64, error),
+func (c *copyAgents) run(ctx context.Context, run wire.Run, ready func(rtt int64) (int64, error),
 	ended func()) (deploy.Outcome, error) {
 	members := c.members()
 	if len(members) < c.copies {
@@ -136,7 +136,7 @@ func (c *copyGroup) run(ctx context.Context, run wire.Run, ready func(rtt int64)
 }
 
 // failed says which copy failed.
-func (c *copyGroup) failed(which int, err error) error {
+func (c *copyAgents) failed(which int, err error) error {
 	if c.copies == 1 {
 		return err
 	}
@@ -180,7 +180,7 @@ func (m *barrier) wait(ctx context.Context, _ string, rtt int64) (at int64, err 
 }
 
 // outcome merges the outcomes of all copies into one: the mean of the cost in each.
-func (c *copyGroup) outcome(outs []deploy.Outcome, memory []record.Memory) (deploy.Outcome, error) {
+func (c *copyAgents) outcome(outs []deploy.Outcome, memory []record.Memory) (deploy.Outcome, error) {
 	one := outs[0]
 	one.Result.Histograms = nil // they are for merged trials, and copies are not merged
 	one.Copies = &record.Copies{Covered: overlap(outs)}
