@@ -24,7 +24,7 @@ func Graph(p *Picture) (*record.Flame, error) {
 	all := root.below(0, nil)
 	// No function is wider than its caller, and with equals the caller comes first: the part that is kept hangs
 	// together.
-	slices.SortStableFunc(all, func(a, b callee) int {
+	slices.SortStableFunc(all, func(a, b depthNode) int {
 		return cmp.Or(cmp.Compare(b.wide(), a.wide()), cmp.Compare(a.depth, b.depth))
 	})
 	kept := map[*node]bool{}
@@ -46,15 +46,15 @@ func Graph(p *Picture) (*record.Flame, error) {
 	return f, f.Check()
 }
 
-// callee is a function with the number of those that call it.
-type callee struct {
+// depthNode is a function with its depth: the number of functions above it in the stack.
+type depthNode struct {
 	*node
 	depth int
 }
 
 // below lists a function and its callees in the order of their places, each before its own callees.
-func (n *node) below(depth int, all []callee) []callee {
-	all = append(all, callee{n, depth})
+func (n *node) below(depth int, all []depthNode) []depthNode {
+	all = append(all, depthNode{n, depth})
 	for _, k := range n.sorted() {
 		all = k.below(depth+1, all)
 	}

@@ -27,7 +27,7 @@ type Options struct {
 	Title   string   // of the site; "" keeps the one it has
 	// Only takes results off the site that Bundles does not name.
 	Only bool
-	// Names leaves names of hosts and users in the site. Without it, names that were not redacted before are.
+	// Names leaves names of hosts and users in the site. Without it, bundles that were not redacted yet are redacted.
 	Names   bool
 	Secrets redact.Secrets
 	// NoBundles offers no packed bundles for download.

@@ -183,7 +183,7 @@ func listRows(results []*result, up string) ([]template.HTML, error) {
 	return fragments("list-row", rows)
 }
 
-// workRowOf is a work in the list of works.
+// workItem is a work in the list of works.
 type workItem struct {
 	*work
 	Up string

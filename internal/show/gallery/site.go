@@ -256,7 +256,7 @@ func (s *site) write(name string, data []byte) error {
 	return nil
 }
 
-// put does not sync: after a crash a file whose digest is not in gallery.json is made again.
+// put does not sync: after a crash a file that has another digest than gallery.json says is made again.
 func (s *site) put(name string, data []byte) error {
 	f, err := s.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {

@@ -51,8 +51,8 @@ type junitProblem struct {
 
 // JUnit writes the cells as test cases for a CI system's display: a suite for each candidate, and one for the
 // conditions to fail on. A FAILED cell is an error, one that is WITHHELD or INCONCLUSIVE is skipped with the reason; a
-// higher cost is no failure, but a damaged bundle is an error of its own. Only a condition that holds is one; a
-// condition that cannot be told is skipped. A case's time is that of the cell's trials, in seconds.
+// higher cost is no failure, but a damaged bundle is an error of its own. Only a condition that holds is a failure; one
+// that cannot be told is skipped. A case's time is that of the cell's trials, in seconds.
 func JUnit(w io.Writer, m *Model) error {
 	all := junitSuites{Name: "tare " + m.title(), Time: junitTime(m.Run.Seconds)}
 	if d := m.damage(); d != "" {

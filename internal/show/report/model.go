@@ -82,8 +82,8 @@ type Row struct {
 	Metric   string
 	Unit     string
 	Primary  bool
-	// Baseline is the centre of the target that the cells are compared with, in Unit; 0 when there is none. Base is its
-	// name if it is another target than the run's baseline.
+	// Baseline is the centre of the figure that the cells are compared with, in Unit; 0 when there is none. Base is the
+	// name of its target if that is another one than the run's baseline.
 	Baseline float64
 	Base     string
 	// Cells has an entry for each column; nil where the workload does not run there.

@@ -87,7 +87,8 @@ func lastSaid(f *record.Failure) string {
 	return last
 }
 
-// open lists the cells that the run left open, with the blocks that would settle them.
+// open returns notes on the cells and parts that the run left open: how many they are, and the blocks or sessions that
+// would settle them.
 func (t *terminal) open() []note {
 	undecided, need, missing, sessions := 0, 0, 0, 0
 	for i := range t.Cells {

@@ -111,7 +111,7 @@ func (p *Pull) Conclusion() (PullConclusion, string) {
 			return PullNeutral, text
 		}
 	}
-	if conditions > 0 { // a condition that is certain to fail outweighs open ones
+	if conditions > 0 { // it is certain of each that it does not hold, whatever else is open
 		text = unit.Cut("within the limit: "+text, maxTitle)
 	}
 	return PullSuccess, text

@@ -151,7 +151,7 @@ func (t *terminal) about() []string {
 	return lines
 }
 
-// undecided lists the cells that the run left open, with the time that would settle them.
+// undecided returns the notes of open, with the time that so many blocks take.
 func (t *terminal) undecided() []note {
 	notes := t.open()
 	if t.Run.Blocks == 0 || len(notes) == 0 {
