@@ -39,7 +39,7 @@ type Served struct {
 	Programs []string
 	// Devices are arguments for QEMU, in pairs such as "-device", "vhost-user-fs-pci,...".
 	Devices []string
-	// Share is the folder of Devices, for a manager of QEMU; nil if they have none.
+	// Share has the settings of Devices, for a manager that makes QEMU's arguments itself; nil if they share no folder.
 	Share *Folder
 	// SharedMemory says that the guest's memory must be a shared memfd.
 	SharedMemory bool

@@ -26,7 +26,7 @@ type Group struct {
 	limits cgroup.Limits
 }
 
-// remedy is the remedy where a limit cannot be set.
+// remedy is the advice where a limit cannot be set.
 const remedy = "limits need Linux, root, and control groups that tare may create (/sys/fs/cgroup writable; in a " +
 	"container seldom); leave out the settings weight, quota, cpuset, memory, read_ and write_"
 

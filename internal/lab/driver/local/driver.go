@@ -66,7 +66,7 @@ var cpusRE = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*$`)
 })
 
-// CheckCPUs returns an error for a wrong list of processors; 0-1,3 is a right one.
+// CheckCPUs returns an error if v is not a list of processors such as 0-1,3.
 func CheckCPUs(v string) error {
 	if !cpusRE().MatchString(v) {
 		return fmt.Errorf("%q is not a list of processors such as 0 or 0-1,3", v)

@@ -30,7 +30,7 @@ func MachineSettings(of, byDefault string) []env.Setting {
 }
 
 // Enter enters a machine that runs at an address, with those of the options' settings that are MachineSettings. facts
-// are the other driver's.
+// are those that the other driver has of the machine.
 func Enter(ctx context.Context, o env.Options, address string, facts record.Facts) (env.Env, error) {
 	settings := maps.Clone(o.Settings)
 	if settings == nil {

@@ -126,7 +126,7 @@ func (c *callError) notUp() bool {
 		c.name())
 }
 
-// remedies are the remedies for Vagrant's errors, by their names.
+// remedies has the advice on each of Vagrant's errors, by the error's name.
 var remedies = map[string]string{
 	"VagrantfileSyntaxError": "correct the Vagrantfile; `vagrant validate` checks it",
 	"VagrantfileNameError":   "correct the Vagrantfile; `vagrant validate` checks it",
@@ -177,7 +177,7 @@ func (c *callError) unknownFolder() string {
 	return ""
 }
 
-// remedy is the remedy for an error; "" if none is known.
+// remedy returns the advice on an error; "" if there is none.
 func (c *callError) remedy() string {
 	provider, _, _ := strings.Cut(strings.TrimPrefix(c.said, "The provider '"), "'")
 	switch name := c.name(); {
@@ -197,7 +197,7 @@ func (c *callError) remedy() string {
 	}
 }
 
-// explained is an *env.OpenError, with the remedy for Vagrant's complaint if the caller has none, and its words.
+// explained is an *env.OpenError, with the remedy for Vagrant's error if the caller has none, and Vagrant's words.
 func explained(name, op string, err error, remedy string) error {
 	x := &env.OpenError{Env: name, Op: op, Err: err, Remedy: remedy}
 	if c, ok := errors.AsType[*callError](err); ok {

@@ -135,7 +135,7 @@ func parseList(text string) ([]string, error) {
 	return all, nil
 }
 
-// remedies are the remedies for vmrun's messages, in the order of the search.
+// remedies has the advice on vmrun's messages, in the order of the search.
 var remedies = []struct{ said, remedy string }{
 	{"The file is already in use",
 		"another program has the machine's files, or a crash left its lock (*.lck) behind; " +
@@ -154,7 +154,7 @@ var remedies = []struct{ said, remedy string }{
 	{"not powered on", ""},
 }
 
-// remedy returns the remedy for an error of vmrun.
+// remedy returns the advice on an error of vmrun.
 func remedy(err error) string {
 	e, ok := errors.AsType[*callError](err)
 	if !ok {
