@@ -20,10 +20,10 @@ type goLine struct {
 	values    []string
 }
 
-// parseGo reads the text of Go's testing package: "BenchmarkX-8 100 123 ns/op 4 B/op", with configuration lines such as
-// "pkg: example.com/x", and metadata of units as in golang.org/design/14313-benchmark-format. The number of processors
-// at the end of a name is left out where all names have the same, because it depends on the machine. A name has its
-// package before it where there are several.
+// parseGo reads the text of Go's testing package: "BenchmarkX-8  100  123 ns/op  4 B/op", with configuration lines
+// such as "pkg: example.com/x", and metadata of units as in golang.org/design/14313-benchmark-format. The number of
+// processors at the end of a name is left out where all names have the same, because it depends on the machine. A name
+// has its package before it where there are several.
 //
 // A benchmark that prints has its figures on a line of their own behind its output; they belong to its name. With -json
 // each package's output is put together first.

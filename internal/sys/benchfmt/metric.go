@@ -20,9 +20,12 @@ type Line struct {
 	Plain bool
 }
 
-// Lines are those of each case's first figure, or with all of each figure: NAME:UNIT:lower|higher:FORMAT:"CASE" FIGURE,
-// and of an expression NAME:UNIT:lower|higher:each:"CASE" FIGURE EXPRESSION. format is the argument of New; names that
-// taken has are not given. without are the figures that no line can be of.
+// Lines returns a line for each case's first figure, or with all for each figure; the second form is for an expression:
+//
+//	NAME:UNIT:lower|higher:FORMAT:"CASE" FIGURE
+//	NAME:UNIT:lower|higher:each:"CASE" FIGURE EXPRESSION
+//
+// format is the argument of New; names that taken has are not given. without are the figures that no line can be of.
 func (s *Suite) Lines(format string, all bool, taken ...string) (lines []Line, without []string) {
 	used := map[string]bool{}
 	for _, name := range taken {

@@ -34,7 +34,7 @@ func NewReader(src io.Reader, workers int) *Reader {
 		workers = runtime.GOMAXPROCS(0)
 	}
 	workers = min(workers, 64)
-	r := &Reader{table: newSuspicious(), work: make(chan *segment, 3*workers+2)}
+	r := &Reader{table: newPairSet(), work: make(chan *segment, 3*workers+2)}
 	for range cap(r.work) {
 		r.all = append(r.all, &segment{done: make(chan struct{}, 1), flat: make([]byte, maxBlock)})
 	}

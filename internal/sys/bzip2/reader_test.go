@@ -161,7 +161,7 @@ func TestStreams(t *testing.T) {
 
 // TestFalseBeginnings reads a file in which blocks seem to begin where none does.
 func TestFalseBeginnings(t *testing.T) {
-	s := newSuspicious()
+	s := newPairSet()
 	text := samples()["prose"]
 	p := packed(t, text, 1)
 	var genuine int
@@ -195,7 +195,7 @@ func TestFalseBeginnings(t *testing.T) {
 // TestFind looks for magic numbers at every bit, against a search that looks at every bit.
 func TestFind(t *testing.T) {
 	g := rand.New(rand.NewPCG(3, 4))
-	s := newSuspicious()
+	s := newPairSet()
 	for n := range 4000 {
 		p := make([]byte, 6+g.IntN(40))
 		for i := range p {

@@ -42,7 +42,7 @@ type splitter struct {
 // neighbouring pairs of bytes in a magic number, one begins at a multiple of four bytes.
 type pairSet [1 << 16 / 64]uint64
 
-func newSuspicious() *pairSet {
+func newPairSet() *pairSet {
 	s := &pairSet{}
 	for _, magic := range []uint64{blockMagic, streamMagic} {
 		for off := range uint(magicBits - 16 + 1) {

@@ -94,7 +94,7 @@ type Used struct {
 	Parts  []Part // of each counter, also of those that are not in the sum
 }
 
-// Part is the reading of one counter.
+// Part is the energy by one counter.
 type Part struct {
 	Name   string
 	Joules float64

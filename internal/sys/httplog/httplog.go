@@ -138,8 +138,8 @@ type Reader struct {
 	in        *bufio.Reader
 	line      []byte
 	account   ledger.Ledger
-	event     *Request // that Next handed out last and nobody has accounted for
-	reads     formatReader
+	event     *Request // the request that Next handed out last, if nobody has settled it
+	reader    formatReader
 	sessions  sessions
 	notes     []string
 	onlyFirst bool   // requests for other hosts than the first are told apart
@@ -192,15 +192,15 @@ func Open(o Options, parts ...func() (io.ReadCloser, error)) (r *Reader, err err
 	limit := maxLine
 	switch r.format {
 	case Combined:
-		r.reads = &combined{}
+		r.reader = &combined{}
 	case JSON:
 		x, err := newObjects(o.Fields, o.Zone)
 		if err != nil {
 			return nil, errors.Join(err, r.Close())
 		}
-		r.reads = x
+		r.reader = x
 	case HAR:
-		r.reads, limit = &har{}, maxEntry
+		r.reader, limit = &har{}, maxEntry
 	case "":
 		err = fmt.Errorf("its format is not recognised: it begins with %q; name one of %s, and for JSON the fields",
 			head[:min(len(head), 60)], formatNames())
@@ -208,10 +208,10 @@ func Open(o Options, parts ...func() (io.ReadCloser, error)) (r *Reader, err err
 		err = fmt.Errorf("there is no format %q of access logs%s", r.format,
 			suggest.MeantOrAll(string(r.format), strings.Split(formatNames(), ", "), "there are:"))
 	}
-	if r.format != JSON && o.Fields != "" && r.reads != nil {
-		r.reads, err = nil, fmt.Errorf("fields are for a log in JSON, and this one is %s", r.format)
+	if r.format != JSON && o.Fields != "" && r.reader != nil {
+		r.reader, err = nil, fmt.Errorf("fields are for a log in JSON, and this one is %s", r.format)
 	}
-	if r.reads == nil {
+	if r.reader == nil {
 		return nil, errors.Join(err, r.Close())
 	}
 	if r.o.MaxRecord <= 0 {
@@ -313,7 +313,7 @@ func (r *Reader) Next(q *Request) error {
 	}
 	for {
 		*q = Request{Time: NoTime, Bytes: -1, Duration: -1, Headers: q.Headers[:0]}
-		ok, err := r.reads.next(r, q)
+		ok, err := r.reader.next(r, q)
 		if err == io.EOF {
 			if err = r.next(); err == nil {
 				continue

@@ -489,7 +489,7 @@ func TestMemory(t *testing.T) {
 		if err != nil || s.Account.Bytes.Lost < size || cap(r.line) > 4<<20 {
 			t.Errorf("%s: %+v, %v, %d bytes kept", format, s.Account, err, cap(r.line))
 		}
-		if h, ok := r.reads.(*har); ok && cap(h.entry) > 4<<20 {
+		if h, ok := r.reader.(*har); ok && cap(h.entry) > 4<<20 {
 			t.Errorf("%d bytes of an entry are kept", cap(h.entry))
 		}
 	}

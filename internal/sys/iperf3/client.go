@@ -445,18 +445,19 @@ func (c *Client) Close() error {
 	return err
 }
 
-// serverMessage is an error that a server sent in the place of the next state.
-type serverMessage struct{ what string }
+// serverError is an error of the server's side in words: its message in the place of the next state, or that it does
+// not listen or has closed the connection.
+type serverError struct{ what string }
 
-func (e serverMessage) Error() string { return e.what }
+func (e serverError) Error() string { return e.what }
 
 // Errors that may be gone a moment later.
 var (
-	errNobody = serverMessage{"no iperf3 server listens there: start one with iperf3 -s, or tare net serve"}
-	errClosed = serverMessage{
+	errNobody = serverError{"no iperf3 server listens there: start one with iperf3 -s, or tare net serve"}
+	errClosed = serverError{
 		"it closed the connection before the test: it has ended, refuses this client, or the network " +
 			"in between failed"}
-	errDenied = serverMessage{"it refuses: it is busy with another test, or does not serve this client"}
+	errDenied = serverError{"it refuses: it is busy with another test, or does not serve this client"}
 )
 
 // await reads the next state, which must be the one that is due.
@@ -480,18 +481,18 @@ func (c *Client) said(state byte) error {
 	case AccessDenied:
 		return errDenied
 	case ServerTerminate:
-		return serverMessage{"it was ended, and the test with it"}
+		return serverError{"it was ended, and the test with it"}
 	case ServerError:
 		var b [4]byte // its errno may follow
 		if err := sock.ReadFull(c.control, b[:]); err != nil {
-			return serverMessage{"it reports an error and no reason"}
+			return serverError{"it reports an error and no reason"}
 		}
 		code := binary.BigEndian.Uint32(b[:])
 		why := serverErrors[code]
 		if why == "" {
 			why = "see iperf3's own output there"
 		}
-		return serverMessage{fmt.Sprintf("it reports the error %d: %s", code, why)}
+		return serverError{fmt.Sprintf("it reports the error %d: %s", code, why)}
 	}
 	return fmt.Errorf("%w: state %d came out of turn", errGarbage, int8(state))
 }
@@ -503,12 +504,12 @@ func (c *Client) explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	if _, ok := errors.AsType[serverMessage](err); !ok && !errors.Is(err, errGarbage) && c.control != sock.None &&
+	if _, ok := errors.AsType[serverError](err); !ok && !errors.Is(err, errGarbage) && c.control != sock.None &&
 		!c.ended && !errors.Is(err, sock.ErrStalled) && !errors.Is(err, io.EOF) {
 		// A server that gives up says why on the control connection.
 		var b [1]byte
 		if sock.Limit(c.control, lastTime) == nil && sock.ReadFull(c.control, b[:]) == nil {
-			if said, ok := errors.AsType[serverMessage](c.said(b[0])); ok {
+			if said, ok := errors.AsType[serverError](c.said(b[0])); ok {
 				err = said
 			}
 		}

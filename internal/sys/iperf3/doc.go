@@ -52,7 +52,8 @@ const (
 	OldAnswer = 987654321
 )
 
-// Params are a client's parameters. Numbers are floats because some versions write large ones with an exponent.
+// Params are the parameters of a test, which the client sends. Numbers are floats because some versions write large
+// ones with an exponent.
 type Params struct {
 	TCP           bool    `json:"tcp,omitempty"`
 	UDP           bool    `json:"udp,omitempty"`
@@ -76,7 +77,7 @@ type Params struct {
 	Version       string  `json:"client_version,omitempty"`
 }
 
-// Results are the results of an end.
+// Results are the counts of one end, which it sends to the other.
 type Results struct {
 	CPU         float64  `json:"cpu_util_total"` // % of one processor
 	User        float64  `json:"cpu_util_user"`

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// timeoutTick is how often a patient context looks at the clock.
+// timeoutTick is the time between two looks of a timeoutContext at the clock.
 const timeoutTick = 250 * time.Millisecond
 
 // WithTimeout is context.WithTimeout by a clock that stops while tare is stopped. If tare is stopped by Ctrl-Z while

@@ -19,7 +19,7 @@ import (
 	"sync"
 )
 
-// Trace is the trace of one trial.
+// Trace has the counts of one trial's timed part.
 type Trace struct {
 	// Work are the calls of the processes that do the trial; Serving those of others that work for it: services of the
 	// agent, the hypervisor, servers of mounts. Sorted by name.

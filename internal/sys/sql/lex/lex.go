@@ -1,9 +1,9 @@
 // Package lex takes SQL apart, as MySQL, MariaDB and PostgreSQL do: where literals, quoted names and comments end, the
 // class of a statement, and which statements are the same but for their literals.
 //
-// It is a lexer and no parser. It knows no grammar and no schema, never fails, and reports unknown words. Nothing
-// allocates for each token. Sources: "Lexical Structure" of the MySQL 8.4 and MariaDB 11 manuals, sql_lex.cc of both,
-// PostgreSQL 17's scan.l.
+// It is a lexer and no parser. It knows no grammar and no schema and never fails: a statement that it does not know has
+// the class Unknown, with the reason. Nothing allocates for each token. Sources: "Lexical Structure" of the MySQL 8.4
+// and MariaDB 11 manuals, sql_lex.cc of both, PostgreSQL 17's scan.l.
 package lex
 
 // Dialect is whose SQL it is.
@@ -22,7 +22,7 @@ func (d Dialect) String() string {
 	return "mysql"
 }
 
-// Options are the settings of a session that change its SQL.
+// Options are the settings of a session that change where the tokens of its SQL end.
 type Options struct {
 	Dialect            Dialect
 	NoBackslashEscapes bool // MySQL: sql_mode has NO_BACKSLASH_ESCAPES

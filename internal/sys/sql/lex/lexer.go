@@ -2,7 +2,7 @@ package lex
 
 import "bytes"
 
-// Kind is the kind of a token.
+// Kind is the kind of a token, by its form alone.
 type Kind uint8
 
 // The kinds of tokens.

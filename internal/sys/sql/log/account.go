@@ -34,7 +34,7 @@ type Account struct {
 	Resyncs int64 `json:"resyncs"`
 }
 
-// accountant are an account that is being kept.
+// accountant keeps the account of a log while that is read.
 type accountant struct {
 	ledger.Ledger
 	resyncs int64

@@ -67,31 +67,31 @@ func (r *Reader) use(f Format, sample []byte) error {
 	r.format, r.dialect = f, lex.MySQL
 	switch f {
 	case General:
-		r.reads = &generalLog{}
+		r.reader = &generalLog{}
 	case Slow:
-		r.reads = &slowLog{end: NoTime, prec: second}
+		r.reader = &slowLog{end: NoTime, prec: second}
 	case Audit:
-		r.reads = &auditJSON{}
+		r.reader = &auditJSON{}
 	case AuditCSV:
-		r.reads = &auditCSV{}
+		r.reader = &auditCSV{}
 	case Plain, PlainLines:
 		r.dialect = r.o.Dialect
-		r.reads = &plainFile{o: lex.Options{Dialect: r.o.Dialect}, lines: f == PlainLines}
+		r.reader = &plainFile{o: lex.Options{Dialect: r.o.Dialect}, lines: f == PlainLines}
 	default:
 		r.dialect = lex.PostgreSQL
 		switch f {
 		case PgCSV:
-			r.reads = &pgCSV{}
+			r.reader = &pgCSV{}
 		case PgJSON:
-			r.reads = &pgJSON{}
+			r.reader = &pgJSON{}
 		default:
 			p, err := r.linePrefix(f, sample)
 			if err != nil {
 				return err
 			}
 			r.prefix = p.text
-			if r.reads = (&pgStderr{prefix: p}); f == PgSyslog {
-				r.reads = &pgSyslog{prefix: p}
+			if r.reader = (&pgStderr{prefix: p}); f == PgSyslog {
+				r.reader = &pgSyslog{prefix: p}
 			}
 		}
 	}

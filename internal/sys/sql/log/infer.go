@@ -314,7 +314,7 @@ func stops(text string) (all []int) {
 	return all
 }
 
-// prefixFit counts the heads that have a prefix. It returns false where the log says otherwise.
+// fit counts the heads that have a prefix. It returns false where the log says otherwise.
 func (x *inference) fit(text string) (prefixFit, bool) {
 	p, err := parsePrefix(text)
 	if err != nil {

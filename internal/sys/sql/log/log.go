@@ -149,7 +149,7 @@ type Reader struct {
 	format  Format
 	wrapped string
 	prefix  string
-	reads   formatReader
+	reader  formatReader
 	dialect lex.Dialect
 	account accountant
 	sess    sessions
@@ -231,7 +231,7 @@ func (r *Reader) Next(e *Event) error {
 	r.settle()
 	for {
 		e.clear()
-		if err := r.reads.next(r, e); err != nil {
+		if err := r.reader.next(r, e); err != nil {
 			r.finish()
 			if r.in.err != nil && r.in.err != io.EOF {
 				return fmt.Errorf("read the log after %d bytes: %w", r.in.took, r.in.err)

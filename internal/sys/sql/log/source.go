@@ -156,7 +156,7 @@ func (r *Reader) begins() func([]byte) bool {
 	if r.wrapped != "" {
 		return anyBegin
 	}
-	switch x := r.reads.(type) {
+	switch x := r.reader.(type) {
 	case *generalLog:
 		return func(b []byte) bool { return isBegin(x, b) }
 	case *slowLog:

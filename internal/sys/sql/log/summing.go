@@ -130,7 +130,7 @@ func (s *Summing) Save() ([]byte, error) {
 		Names: z.names, Why: z.why, Classes: z.classes[:], Timed: z.timed, Width: z.line.Width, Origin: z.line.Origin,
 		Second: z.second, Active: slices.Sorted(maps.Keys(z.active)), Open: z.open, Coarse: z.coarse,
 		First: z.s.Time.first, Last: z.s.Time.last}
-	switch f := r.reads.(type) {
+	switch f := r.reader.(type) {
 	case *generalLog:
 		v.Format = savedFormat{Time: f.time, Precision: f.prec, Any: f.any}
 	case *slowLog:
@@ -192,7 +192,7 @@ func (s *Summing) Restore(text []byte) error {
 	for i := range v.Sessions {
 		r.sess.restore(&v.Sessions[i])
 	}
-	switch f := r.reads.(type) {
+	switch f := r.reader.(type) {
 	case *generalLog:
 		f.time, f.prec, f.any = v.Format.Time, v.Format.Precision, v.Format.Any
 	case *slowLog:
