@@ -25,8 +25,8 @@ type Trial struct {
 	Round     int
 	Work      int64 // units
 	ElapsedNS int64
-	// Trace is what the processes that do the work did, with others that their tracer saw. Outside is what served them
-	// on this machine, where their kernel is another one. Both are nil if the trial was not traced.
+	// Trace has the calls of the processes that do the work, and of others that their tracer saw. Outside has those of
+	// their servers on this machine, where their kernel is another one. Both are nil if the trial was not traced.
 	Trace, Outside *trace.Trace
 	// Exits are those of the virtual processors that it ran on, by kind, from before its preparation to its end.
 	Exits map[string]int64
@@ -45,16 +45,16 @@ type Side struct {
 	Within, Hidden string
 	// Serving are the names of what serves it on this machine.
 	Serving []string
-	// Lost says why nothing was traced; "" if something was.
+	// Lost is the reason why nothing was traced; "" if something was.
 	Lost string
 }
 
-// Input is what an explanation is made of.
+// Input has the trials of both sides of a ratio that is to be explained.
 type Input struct {
 	Workload, Kind, Unit string // the label; the kind; the name of a unit of work
 	Ratio                float64
 	Way, Lost            string // how it was traced, and what is lost by that
-	// Share is how much of a trial's work the traced trials did, in (0, 1]; 0 is all.
+	// Share is the share of a trial's work that the traced trials did, in (0, 1]; 0 is all.
 	Share            float64
 	Baseline, Target Side
 }
@@ -62,7 +62,8 @@ type Input struct {
 // Schema is the version of the JSON form.
 const Schema = 1
 
-// Explanation is what makes the difference. Its JSON form is for scripts.
+// Explanation divides a difference between two targets into the calls, waits and counts that make it. Its JSON form is
+// for scripts.
 type Explanation struct {
 	Schema   int     `json:"schema"`
 	Workload string  `json:"workload"`
@@ -75,9 +76,9 @@ type Explanation struct {
 	// Within has, by target, the way by which the work was traced in a kernel of its own.
 	Within map[string]string `json:"within,omitempty"`
 	Rounds int               `json:"rounds"` // traced trials on each side
-	// Slowdown is how many times as long the trials took that were traced, by target.
+	// Slowdown is the ratio of the times of traced trials to those of others, by target.
 	Slowdown map[string]float64 `json:"slowdown"`
-	// Share is how much of a trial's work the traced trials did, in (0, 1].
+	// Share is the share of a trial's work that the traced trials did, in (0, 1].
 	Share float64 `json:"traced_share"`
 	// Busy is the time of the threads for a unit of work, in ns: the parts add up to it. 0 where times are not told.
 	BaseNS   float64 `json:"base_ns"`
@@ -94,7 +95,7 @@ type Explanation struct {
 	Stacks  []Place  `json:"stacks,omitempty"`
 	// Found are the findings in words, the most important first.
 	Found []string `json:"found"`
-	// Lost says what could not be traced, and why.
+	// Lost lists the data that could not be traced, with the reasons.
 	Lost  []string `json:"lost,omitempty"`
 	calls float64  // of all kinds, for a unit of work
 	tests tests
@@ -119,11 +120,11 @@ type Part struct {
 	Shown bool    `json:"shown"` // the difference is not chance (tests)
 	calls bool
 	test  int
-	// waits says what the calls wait for, where that is most of the difference.
+	// waits names the thing that the calls wait for, where that is most of the difference.
 	waits string
 }
 
-// More is how many more calls the target makes for a unit of work.
+// More is the number of calls for a unit of work that the target makes beyond the baseline's.
 func (p *Part) More() float64 { return p.Target.Count - p.Base.Count }
 
 // Figures are those of one side, for each unit of work.
@@ -168,7 +169,7 @@ type Served struct {
 	Bytes  float64 `json:"bytes"`
 }
 
-// Place is where in the kernel the work slept, in ns for each unit of work.
+// Place is a place in the kernel in which the work slept, with the time in ns for each unit of work.
 type Place struct {
 	Call   string   `json:"call"`
 	Frames []string `json:"frames"`
@@ -532,7 +533,7 @@ func (e *Explanation) serving(s *side) {
 	e.exits(s, traced)
 }
 
-// served tells what else a trace saw than the work.
+// served adds the calls that a trace saw of other processes than those of the work.
 func (e *Explanation) served(s *side, t *trace.Trace, work float64, within bool) {
 	calls := slices.Clone(t.Serving)
 	slices.SortStableFunc(calls, func(a, b trace.Call) int {

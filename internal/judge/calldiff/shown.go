@@ -9,7 +9,7 @@ import (
 	"tare/internal/sys/trace"
 )
 
-// level is how often an answer may show a difference where there is none, whatever it shows.
+// level bounds the chance that an answer shows a difference where there is none, over all that it shows.
 const level = 0.05
 
 // leastTested is the share of the whole, on both sides together, from which on a figure may be shown. It does not ask
@@ -81,10 +81,10 @@ func (x *tests) shown(base, target *side) []bool {
 // tooFew tells whether the rounds cannot show anything.
 func (x *tests) tooFew() bool { return x.rounds < LeastRounds }
 
-// LeastRounds is how many rounds it takes to show a difference: the least value of p is 2^(1-rounds).
+// LeastRounds is the least number of rounds that can show a difference: the least value of p is 2^(1-rounds).
 const LeastRounds = 6
 
-// decide marks what is shown.
+// decide marks the figures that are shown to differ.
 func (e *Explanation) decide(base, target *side) {
 	shown := e.tests.shown(base, target)
 	for i := range e.Parts {
@@ -102,7 +102,7 @@ func (e *Explanation) decide(base, target *side) {
 	e.tests.is = shown
 }
 
-// waitsFor says what a call waits for, by its name and by where in the kernel it slept longest.
+// waitsFor names the thing that a call waits for, by its name and by the place in the kernel where it slept longest.
 func waitsFor(call string, traces ...*trace.Trace) string {
 	switch call {
 	case "poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait", "epoll_pwait2":

@@ -16,10 +16,10 @@ import (
 const (
 	// matters is the share of the difference from which on a part is told in words.
 	matters = 0.05
-	// alike is how far two figures may be apart, as a share, to count as the same.
+	// alike is the largest difference of two figures, as a share, at which they count as the same.
 	alike = 0.01
-	// aFew is how far two numbers of calls may be apart, as a share, if the calls differ in their time: a few at the
-	// begin of each trial explain nothing.
+	// aFew is the largest difference of two numbers of calls, as a share, that explains nothing if the calls differ in
+	// their time: it is of a few at the begin of each trial.
 	aFew = 0.1
 	// littleTime is the share of the time below which there is no difference to divide. Of calls it is alike.
 	littleTime = 0.03
@@ -29,7 +29,7 @@ const (
 	slowed = 1.3
 )
 
-// lost says what was not traced, and why.
+// lost lists the data that were not traced, with the reasons.
 func (e *Explanation) lost(in *Input, base, target *side) {
 	if in.Lost != "" {
 		e.Lost = append(e.Lost, in.Lost)
@@ -111,7 +111,7 @@ func (e *Explanation) find() {
 	}
 }
 
-// sentence says what a part has to do with the difference.
+// sentence has a part's time or calls on both sides, and its share of the difference.
 func (e *Explanation) sentence(p *Part) string {
 	share := fmt.Sprintf("%.0f %% of the difference", 100*p.Share)
 	if !e.Timed {
@@ -456,7 +456,8 @@ func (e *Explanation) tells(base, target float64) bool {
 	return math.Abs(t-b) > background*max(b, t) && max(b, t) >= matters
 }
 
-// background is how far the shares of a wait may be apart to count as the same.
+// background is the largest difference of a wait's shares, as a part of the larger one, at which they count as the
+// same.
 const background = 0.25
 
 // eventNS is about what a page fault or a context switch costs at the least, in ns: fewer are not worth a line.

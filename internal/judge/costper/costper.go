@@ -12,10 +12,10 @@ import (
 	"tare/internal/plan"
 )
 
-// Per is what a cost is restated per.
+// Per is the resource that a cost is divided by.
 type Per string
 
-// The things to divide by.
+// The resources to divide by.
 const (
 	CoreGHz  Per = "core-ghz"  // cores that the work can use, times their clock
 	Core     Per = "core"      // cores that the work can use
@@ -27,10 +27,10 @@ const (
 // Pers lists them.
 func Pers() []Per { return []Per{CoreGHz, Core, GHz, WattHour, Price} }
 
-// Spec says how to restate.
+// Spec has the settings of a restatement.
 type Spec struct {
 	Per Per
-	// UnequalTopology allows dividing by cores that differ in how many threads they run. Every line then says so.
+	// UnequalTopology allows dividing by cores that differ in their number of threads. Every line then says so.
 	UnequalTopology bool
 	// Given are facts by target that the user states now; what the bundle recorded does not override them.
 	Given map[string]map[string]string
@@ -40,7 +40,7 @@ type Spec struct {
 type Table struct {
 	Per   Per    `json:"per"`
 	Lines []Line `json:"lines"`
-	// Notes are what a reader must know of all lines.
+	// Notes are sentences that hold for all lines.
 	Notes []string `json:"notes"`
 }
 
@@ -50,7 +50,7 @@ type Line struct {
 	Target   string `json:"target"`
 	Baseline string `json:"baseline"`
 	Measured Span   `json:"measured"` // the cell's own ratio; Low and High are 0 without an interval
-	// Terms are what Factor is the product of.
+	// Terms are the terms whose product is Factor.
 	Terms  []Term  `json:"terms"`
 	Factor float64 `json:"factor"`
 	Ratio  float64 `json:"ratio"` // restated; Low and High are 0 without an interval
@@ -64,7 +64,7 @@ type Line struct {
 	Arithmetic string `json:"arithmetic"`
 	// Told is the difference in topology that the user allowed; "" where there is none.
 	Told string `json:"unequal_topology,omitempty"`
-	// Refused says why there is no figure; then all figures are 0.
+	// Refused is the reason why there is no figure; then all figures are 0.
 	Refused string `json:"refused,omitempty"`
 }
 
@@ -77,8 +77,8 @@ type Term struct {
 	Source    string  `json:"source,omitempty"` // of a clock: "measured" or "nominal"
 }
 
-// Product is what the ratio was multiplied by, written out: "(4 cores x 2.67 GHz) / (4 cores x 2.27 GHz)". It is "" for
-// a line that was refused.
+// Product is the factor on the ratio, written out: "(4 cores x 2.67 GHz) / (4 cores x 2.27 GHz)". It is "" for a line
+// that was refused.
 func (l *Line) Product() string {
 	if len(l.Terms) == 0 {
 		return ""
@@ -170,7 +170,7 @@ func (t *Table) note(r *verdict.Result, sources map[string]bool, assumed []strin
 	}
 }
 
-// factor is what a ratio is multiplied by.
+// factor is the factor on a ratio, as the product of its terms.
 type factor struct {
 	terms []Term
 	told  string // the topology that the user allowed to differ
@@ -208,7 +208,8 @@ func (t *Term) side(v float64) string {
 	return digits(v) + " " + t.Unit
 }
 
-// factorOf is what candidate a had for each that baseline b had.
+// factorOf returns the resource of candidate a over that of baseline b. The error says which of them is not known, or
+// why the two cannot be divided.
 func factorOf(s Spec, w *plan.Workload, a, b *resources) (factor, error) {
 	switch s.Per {
 	case WattHour:

@@ -10,7 +10,7 @@ import (
 	"tare/internal/unit"
 )
 
-// resources are what a target had to work with, from its recorded facts.
+// resources are the cores, threads, clock, power and price of a target, from its recorded facts.
 type resources struct {
 	name         string
 	cores        int     // physical cores visible; 0 unknown
@@ -78,7 +78,7 @@ func positive(s string) float64 {
 	return v
 }
 
-// topology says how many cores and threads there are, in words.
+// topology is the number of cores and threads, in words.
 func (r *resources) topology() string {
 	s := fmt.Sprintf("%s / %s", unit.Plural(r.cores, "core"), unit.Plural(r.threads, "thread"))
 	if r.cores == 0 {
@@ -90,8 +90,8 @@ func (r *resources) topology() string {
 	return s
 }
 
-// unequal says why two topologies cannot be divided by each other; "" when they can. A thread that shares its core does
-// not do the work of a core, and how much it does depends on the work: no factor is right.
+// unequal returns the reason why two topologies cannot be divided by each other; "" when they can. A thread that shares
+// its core does not do the work of a core, and how much it does depends on the work: no factor is right.
 func unequal(a, b *resources) string {
 	switch {
 	case a.cores == 0 || b.cores == 0 || a.threads == 0 || b.threads == 0:

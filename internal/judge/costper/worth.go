@@ -16,7 +16,7 @@ import (
 	"tare/internal/record"
 )
 
-// daysInYear is how many days of use a year has: "uses a day" is an average over all of them.
+// daysInYear is the number of days of use in a year: "uses a day" is an average over all of them.
 const daysInYear = 365
 
 // longestDays bounds a break-even that is worth a date.
@@ -31,7 +31,7 @@ type WorthSpec struct {
 	From       time.Time // the first day of use
 }
 
-// Check says what is wrong with the question, whatever is measured.
+// Check returns an error for a question that has no answer, whatever is measured.
 func (s WorthSpec) Check() error {
 	switch {
 	case !(s.Price.Amount > 0):
@@ -97,15 +97,16 @@ type Worth struct {
 	MoneyPerYear Span    `json:"money_per_year"` // in the currency of Hourly; 0 without one
 	// Capacity is there where the work is told as a rate, from which Use is computed.
 	Capacity *Capacity `json:"capacity,omitempty"`
-	// BreakEvenUses is after how many uses the price is saved; 0 without an hourly price.
+	// BreakEvenUses is the number of uses after which the price is saved; 0 without an hourly price.
 	BreakEvenUses Span `json:"break_even_uses"`
-	// BreakEvenHourly is what an hour must be worth for the price to be saved within a year.
+	// BreakEvenHourly is the value of an hour at which the price is saved within a year.
 	BreakEvenHourly Span `json:"break_even_hourly"`
-	// BreakEvenDay, DayEarly and DayLate are when; zero when that is not within a hundred years.
+	// BreakEvenDay, DayEarly and DayLate are the day on which the price is saved, with its interval; zero when that is
+	// not within a hundred years.
 	BreakEvenDay Day `json:"break_even_day,omitzero"`
 	DayEarly     Day `json:"day_early,omitzero"`
 	DayLate      Day `json:"day_late,omitzero"`
-	// Refused says why there is no answer; then there are no figures.
+	// Refused is the reason why there is no answer; then there are no figures.
 	Refused string `json:"refused,omitempty"`
 }
 
@@ -158,13 +159,14 @@ func Ask(r *verdict.Result, p *plan.Plan, s WorthSpec) ([]Worth, error) {
 // secondsIn are the units in which a use can be timed.
 var secondsIn = map[string]float64{"s": 1, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
-// use is how a cell tells what a use takes: in seconds of so many in its unit, or as a rate of so many at once.
+// use is the way from a cell's figure to the time of a use: by the seconds in its unit, or as a rate of atOnce uses at
+// a time.
 type use struct {
 	unit   float64 // s; 0 for a rate
 	atOnce int64
 }
 
-// useOf is how a cell tells it; nil for a cell that does not.
+// useOf returns the use of a cell; nil for a cell whose figure tells no time of a use.
 func useOf(p *plan.Plan, c *verdict.Cell) *use {
 	if unit := secondsIn[c.Unit]; unit > 0 && c.Better == "lower" && (c.Primary || c.Metric == "seconds") {
 		return &use{unit: unit}
@@ -185,7 +187,7 @@ func useOf(p *plan.Plan, c *verdict.Cell) *use {
 	return &use{atOnce: n}
 }
 
-// seconds is what a use takes in the cell's baseline.
+// seconds returns the time of a use in the cell's baseline.
 func (u *use) seconds(c *verdict.Cell) float64 {
 	if u.unit > 0 {
 		return c.BaselineCenter * u.unit
@@ -193,7 +195,7 @@ func (u *use) seconds(c *verdict.Cell) float64 {
 	return float64(u.atOnce) / c.BaselineCenter
 }
 
-// awaited is how near a workload is to what people wait for.
+// awaited returns the declaration of a workload's kind on whether people wait for such work.
 func awaited(p *plan.Plan, label string) workload.Awaited {
 	w, ok := p.Workload(label)
 	if !ok {
@@ -224,7 +226,7 @@ func worthWorkload(r *verdict.Result, p *plan.Plan, asked string) (string, error
 	return slices.MaxFunc(told, func(a, b string) int { return cmp.Compare(awaited(p, a), awaited(p, b)) }), nil
 }
 
-// noSaving says why a cell promises no saving; "" when it does.
+// noSaving returns the reason why a cell promises no saving; "" when it does.
 func noSaving(c *verdict.Cell) string {
 	name := fmt.Sprintf("%s in %s", c.Workload, c.Target)
 	switch {

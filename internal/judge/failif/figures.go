@@ -99,7 +99,7 @@ func Changes(p *rundiff.Pair, to *rundiff.Side) []Figure {
 	return out
 }
 
-// doubtOf says why a ratio is not to be used.
+// doubtOf returns the reason why a ratio is not to be used; "" if there is none.
 func doubtOf(r record.Ratio, warnings []record.Warning, f *record.Failure) string {
 	switch {
 	case f != nil:

@@ -12,7 +12,7 @@ import (
 	"tare/internal/suggest"
 )
 
-// What a condition may cost, whoever wrote it.
+// Bounds of a condition, whoever wrote it.
 const (
 	maxExpr  = 4096
 	maxDepth = 40

@@ -44,7 +44,7 @@ const (
 	SelfTest   = "self-test"   // its figures are made up
 )
 
-// By says what tells hosts apart.
+// By is the property by which hosts are told apart.
 type By string
 
 // The ways of telling hosts apart. By name is for nodes that share a machine, and for machines that share an identity.
@@ -56,12 +56,12 @@ const (
 // Rules say which bundles count.
 type Rules struct {
 	By By
-	// Plan and Build are what a bundle must be of; "" for what most of them are of.
+	// Plan and Build are those that a bundle must be of; "" for the ones of most bundles.
 	Plan  string
 	Build string
 	// Expected are the names of the hosts that should be there; empty where they are not known.
 	Expected []string
-	// Parts is how many hosts should be there, where that is known otherwise; 0 where it is not.
+	// Parts is the number of hosts that should be there, where that is known otherwise; 0 where it is not.
 	Parts int
 	Now   time.Time // by the clock of the machine that collects
 }
@@ -114,8 +114,8 @@ func Admit(all []Candidate, rules Rules) *Admitted {
 	return a
 }
 
-// most is what most of the hosts say; of two that are said equally often the smaller one, so that the answer does not
-// depend on the order.
+// most is the most frequent value of the hosts; of two that are equally frequent the smaller one, so that the answer
+// does not depend on the order.
 func most(all []Candidate, of func(*Host) string) string {
 	count := map[string]int{}
 	for _, c := range all {
@@ -146,7 +146,7 @@ func (a *Admitted) only(all []Candidate, code string, wrong func(*Host) string, 
 	return kept
 }
 
-// key is what tells a host apart.
+// key is the text by which a host is told apart.
 func (a *Admitted) key(h *Host) string {
 	if a.By == ByName || h.Machine == "" {
 		return "name " + strings.ToLower(h.Name)
@@ -250,7 +250,7 @@ func (a *Admitted) warn(code, text, remedy string) {
 	a.Warnings = append(a.Warnings, record.Warning{Code: code, Text: text, Remedy: remedy})
 }
 
-// What a clock may be off by before it is told.
+// Errors of a clock beyond which it is told.
 const (
 	aheadAtMost = 24 * time.Hour      // of the collecting machine's clock: no zone explains more
 	farAtMost   = 90 * 24 * time.Hour // from the middle one of the hosts

@@ -224,7 +224,7 @@ func (p *partition) variance(c *cell, index map[*Host]int) (share, value float64
 	return share, min(1, max(0, distuv.F{D1: df1, D2: df2}.Survival(f))), true
 }
 
-// groups are what the groups of hosts cost in a cell.
+// groups returns the cost of each group of hosts in a cell.
 func (p *partition) groups(c *cell, index map[*Host]int) []Group {
 	out := make([]Group, len(p.values))
 	units := make([][]stats.Measured, len(p.values))
@@ -258,7 +258,7 @@ func (p *partition) groups(c *cell, index map[*Host]int) []Group {
 // mostGroupsSaid bounds the groups that a sentence names.
 const mostGroupsSaid = 4
 
-// Sentence says what the groups are and what they cost.
+// Sentence names the groups and their costs.
 func (g *Grouping) Sentence() string {
 	c := Cell{Key: g.Key, IsRatio: g.IsRatio}
 	names := g.Facts

@@ -20,7 +20,7 @@ import (
 	"tare/internal/unit"
 )
 
-// Host is what one host's bundle says, as far as a fleet needs it. It follows from the bundle alone.
+// Host is the evaluation of one host's bundle, as far as a fleet needs it. It follows from the bundle alone.
 type Host struct {
 	Name    string `json:"name"`    // as the fleet calls it
 	Machine string `json:"machine"` // tells machines apart; "" where nothing does
@@ -46,7 +46,7 @@ type Host struct {
 	Measures  []Measure         `json:"measures"`
 }
 
-// Measure is what a host says of one cell.
+// Measure is a host's figure of one cell.
 type Measure struct {
 	Key
 	Kind   string `json:"kind"`
@@ -55,13 +55,13 @@ type Measure struct {
 	Better string `json:"better"`
 	// Primary says that the metric answers the workload's question.
 	Primary bool `json:"primary"`
-	// Center and SE are of the natural logarithm, of the ratio or of the cost of a unit of work; 0 where Why says why.
+	// Center and SE are of the natural logarithm, of the ratio or of the cost of a unit of work; 0 where Why is set.
 	Center float64 `json:"center"`
 	SE     float64 `json:"se"`
 	DF     float64 `json:"df"`
 	Why    string  `json:"why,omitempty"` // why the cell has no value; "" where it has one
-	// State is how it came to have none: Withheld, Failed or Inconclusive. Of a ratio with a value it is the verdict of
-	// this host alone.
+	// State is the verdict by which it has none: Withheld, Failed or Inconclusive. Of a ratio with a value it is the
+	// verdict of this host alone.
 	State  record.Verdict `json:"state,omitempty"`
 	Margin float64        `json:"margin"` // of this host's verdict, its null control counted in
 	Same   float64        `json:"same_margin"`
@@ -79,7 +79,7 @@ type Key struct {
 	Workload string `json:"workload"` // label
 	Metric   string `json:"metric"`
 	Target   string `json:"target"`
-	// Baseline is what a ratio is to; "" for the cost of a unit of work in the target.
+	// Baseline is the target that a ratio is to; "" for the cost of a unit of work in the target.
 	Baseline string `json:"baseline,omitempty"`
 }
 
@@ -158,7 +158,7 @@ func (h *Host) ratios(s *rundiff.Side, figures []rundiff.Value) {
 	}
 }
 
-// costs are what a unit of work costs in each target.
+// costs adds the cost of a unit of work in each target.
 func (h *Host) costs(s *rundiff.Side, figures []rundiff.Value) {
 	for i := range figures {
 		v := &figures[i]
@@ -199,7 +199,7 @@ func digest(text string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// hostFacts is what a local environment saw of the machine; nil where the plan has none.
+// hostFacts returns the facts of the machine by a local environment; nil where the plan has none.
 func hostFacts(s *rundiff.Side) *record.Facts {
 	for i := range s.Result.Targets {
 		t := &s.Result.Targets[i]
@@ -282,7 +282,7 @@ func positive(n int) string {
 	return strconv.Itoa(n)
 }
 
-// meanwhile says what went on on the host before and during the trials.
+// meanwhile has facts about the host's other activity before and during the trials.
 func meanwhile(trials []record.Trial) map[string]string {
 	var n, steal, stolen, throttled, known, loud float64
 	for i := range trials {

@@ -23,7 +23,7 @@ type cell struct {
 	claimed   []float64 // of each host: q of the claim that it lies apart; nil where nothing was tested
 }
 
-// Judge says what the hosts say together. Cells come in the order of the plan, ratios first.
+// Judge evaluates the hosts of a fleet together. Cells come in the order of the plan, ratios first.
 func Judge(a *Admitted) *Report {
 	r := &Report{Schema: Schema, Plan: a.Plan, Build: a.Build, By: a.By, Expected: a.Expected, Hosts: []HostLine{},
 		Missing: a.Missing, Refused: a.Refused, Cells: []Cell{}, Apart: []Odd{}, Groups: []Grouping{},
@@ -120,7 +120,7 @@ func gather(a *Admitted) []*cell {
 	return order
 }
 
-// usual is what most of the rows say that count.
+// usual is the most frequent value of the rows that count; of two that are equally frequent the smaller one.
 func usual[R any](rows []R, of func(R) string, counts func(R) bool) string {
 	n := map[string]int{}
 	best := ""

@@ -7,7 +7,7 @@ import (
 // Schema is the version of Report's JSON form.
 const Schema = 1
 
-// Report is what a fleet says. Its JSON form is `tare fleet report --format json`.
+// Report is the evaluation of a fleet. Its JSON form is `tare fleet report --format json`.
 type Report struct {
 	Schema   int              `json:"schema"`
 	Plan     string           `json:"plan"` // plan.Identity
@@ -118,10 +118,10 @@ type Odd struct {
 type Fact struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
-	// Usual is what most of the hosts have that do not lie apart; of a figure, the middle one.
+	// Usual is the most frequent value of the hosts that do not lie apart; of a figure, the middle one.
 	Usual string `json:"usual"`
-	// Like is how many hosts that lie apart on the same side have the same, of LikeOf; and how many of those that do
-	// not lie apart, of OthersOf. Of a figure, as much or more.
+	// Like is the number of hosts with the same value among the LikeOf that lie apart on the same side, and Others that
+	// among the OthersOf that do not lie apart. Of a figure, as much or more.
 	Like     int `json:"like"`
 	LikeOf   int `json:"like_of"`
 	Others   int `json:"others"`

@@ -15,7 +15,7 @@ import (
 // QualificationSchema is the version of Qualification's JSON form.
 const QualificationSchema = 1
 
-// Standing is what is said of a machine that is held against its kind.
+// Standing is the verdict on a machine that is compared with its kind.
 type Standing string
 
 // The standings. A machine passes if all its cells do, and fails if any does.
@@ -32,7 +32,7 @@ const FalseAlarms = 0.05
 // foundPower is the chance with which a cell's Finds is found.
 const foundPower = 0.95
 
-// Demand says what a machine is held to.
+// Demand has the limits of a machine's excess over its kind.
 type Demand struct {
 	// Margin is the share by which it may cost more without failing, however sure that is; below 0 it is the plan's.
 	Margin float64
@@ -40,7 +40,7 @@ type Demand struct {
 	Tolerance float64
 }
 
-// Qualification says whether a machine is as good as its kind. Its JSON form is `tare qualify --format json`.
+// Qualification is the comparison of a machine with its kind. Its JSON form is `tare qualify --format json`.
 type Qualification struct {
 	Schema    int             `json:"schema"`
 	Verdict   Standing        `json:"verdict"`
@@ -58,8 +58,8 @@ type Qualification struct {
 	Alarms    float64         `json:"false_alarms_at_most"`
 	Tolerance float64         `json:"tolerance"`
 	Cells     []QualifiedCell `json:"cells"` // of those of the fleet that are primary
-	// Needs is what would decide all cells that are open if their figures stay; nil where none is open, or where
-	// neither blocks nor hosts would decide them.
+	// Needs is the number of blocks or hosts that would decide all cells that are open if their figures stay; nil where
+	// none is open, or where neither blocks nor hosts would decide them.
 	Needs    *Need            `json:"needs,omitempty"`
 	Differs  []Fact           `json:"differs"` // facts that it does not share with most of its kind
 	Warnings []record.Warning `json:"warnings"`
@@ -93,7 +93,8 @@ type QualifiedCell struct {
 	PHolm    float64  `json:"p_holm"`     // with all cells counted in
 }
 
-// Need is what is lacking to tell. At most one of Hosts and Blocks is set; where neither is, no number of them will do.
+// Need is the number of hosts or blocks that a decision lacks. At most one of Hosts and Blocks is set; where neither
+// is, no number of them will do.
 type Need struct {
 	Hosts  int `json:"hosts,omitempty"`  // hosts in the history
 	Blocks int `json:"blocks,omitempty"` // on this machine
@@ -360,7 +361,7 @@ func (q *Qualification) differing(h *Host, kind *Admitted, all []*cell, cells []
 	q.Differs = q.Differs[:min(len(q.Differs), mostFacts)]
 }
 
-// count is how many cells have a standing.
+// count is the number of cells with a standing.
 func (q *Qualification) count(s Standing) (n int) {
 	for i := range q.Cells {
 		if q.Cells[i].Verdict == s {

@@ -112,7 +112,8 @@ func (t *text) qualified(q *Qualification) {
 	}
 }
 
-// found says what would have failed, so that a pass is not taken for more than it is.
+// found names the cell that finds the least, with the excess that would have failed there, so that a pass is not taken
+// for more than it is.
 func (t *text) found(q *Qualification) {
 	worst, name := 0.0, ""
 	for i := range q.Cells {

@@ -44,7 +44,7 @@ func JSON[T Report | Qualification](w io.Writer, what *T, _ Options) error {
 	return e.Encode(what)
 }
 
-// What a text shows of a long list without --details.
+// Bounds of the lists of a text without --details.
 const (
 	mostPlaces  = 8
 	mostLines   = 10

@@ -10,7 +10,7 @@ import (
 	"tare/internal/unit"
 )
 
-// sentence says what a cell is across the hosts. What is missing is part of it.
+// sentence has a cell's figure across the hosts. It names missing hosts.
 func sentence(c *Cell, a *Admitted) string {
 	where := fmt.Sprintf("across %d of %s", c.Hosts, unit.Plural(a.Expected, "host"))
 	if c.Hosts == a.Expected {
@@ -85,7 +85,7 @@ func (c *Cell) value(v float64) string {
 	return unit.Format(v, c.Unit)
 }
 
-// spread says what hosts, boots and blocks differ by.
+// spread is a sentence with the standard deviations of hosts, boots and blocks; "" for one host.
 func spread(c *Cell) string {
 	if c.Hosts < 2 {
 		return ""
@@ -191,7 +191,7 @@ func (f *Fact) differing() string {
 	return text
 }
 
-// against says how far off a host is.
+// against is a ratio in words: as a difference in percent, and from 10 on as a multiple.
 func against(v float64) string {
 	if v >= 10 {
 		return unit.Number(v) + " times"

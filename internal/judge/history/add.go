@@ -21,12 +21,12 @@ import (
 // MaxPacked is the longest packed bundle that a server keeps, bytes. Of a longer one only the figures are recorded.
 const MaxPacked = 128 << 20
 
-// Entry is what is recorded of one run.
+// Entry is the record of one run in a history.
 type Entry struct {
 	Result  *verdict.Result
 	Created time.Time
 	Bundle  string // where it lies
-	// Host is what is known of the controller's machine; nil when nothing is.
+	// Host has the facts of the controller's machine; nil when none are known.
 	Host *record.Facts
 	// Work tells apart, for each workload's label, other work under the same name: its kind and parameters as text.
 	Work map[string]string
@@ -34,13 +34,13 @@ type Entry struct {
 	// Head is "" where the run goes on, or the bundle was redacted.
 	Trials int
 	Head   string
-	// Fleet is what a fleet needs; the zero value where that is not known.
+	// Fleet has the data of the run for a fleet; the zero value where they are not known.
 	Fleet Fleet
 	// Packed is the packed bundle, which a server keeps; nil: none.
 	Packed []byte
 }
 
-// Fleet is what an Entry says of the host that carried the run out.
+// Fleet has the plan of a run and the host that carried it out, with its facts and figures.
 type Fleet struct {
 	Plan    string // plan.Identity
 	Host    string // as the fleet calls it
@@ -51,7 +51,8 @@ type Fleet struct {
 	Figures []Figure
 }
 
-// Figure is what work showed in one target. Value, Low and High are in Unit; 0 where there is none, which Why explains.
+// Figure is the figure of a workload in one target. Value, Low and High are in Unit; 0 where there is none, which Why
+// explains.
 type Figure struct {
 	Target, Workload, Metric, Kind, Unit, Better string
 	Primary                                      bool
@@ -60,10 +61,10 @@ type Figure struct {
 	Why                                          string
 }
 
-// Change is what Add did.
+// Change is the effect of Add on the history.
 type Change string
 
-// What Add does.
+// The effects of Add.
 const (
 	Added     Change = "added"
 	Unchanged Change = "unchanged"
@@ -150,7 +151,8 @@ func (s *Store) add(ctx context.Context, tx *sql.Tx, e *Entry) (Change, error) {
 	return change, s.addRows(ctx, tx, e)
 }
 
-// changeOf tells what recording an entry means to what is there.
+// changeOf returns the effect that recording an entry has on the run that is there, if any. The error is ErrOther if
+// that is another run.
 func (s *Store) changeOf(ctx context.Context, tx *sql.Tx, e *Entry, digest string) (Change, error) {
 	var was, head string
 	var finished, trials int

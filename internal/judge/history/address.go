@@ -70,7 +70,8 @@ func public(address string) string {
 // connecting bounds how long one server may take to answer, where the user does not say.
 const connecting = 15 * time.Second
 
-// server is how a server is reached: by the URL, by PostgreSQL's own variables, and by the files that psql reads.
+// server returns the configuration of a connection: by the URL, by PostgreSQL's own variables, and by the files that
+// psql reads.
 //
 // psql goes on without TLS if the server has none and nothing is said about it, so that whoever sits in between can
 // have everything in the clear. Here nothing said means TLS, except to this machine.
@@ -103,7 +104,7 @@ func server(address string) (*pgx.ConnConfig, error) {
 	return c, nil
 }
 
-// badURL says what is wrong with a URL without quoting it: it may have a password.
+// badURL is the error of a wrong URL, which it does not quote: that may have a password.
 func badURL(err error) error {
 	if p, ok := errors.AsType[*pgconn.ParseConfigError](err); ok {
 		inner := p.Unwrap()

@@ -12,7 +12,7 @@ import (
 	"tare/internal/record"
 )
 
-// HostFacts is what a local environment of a run saw of the controller's machine; nil when the plan has none.
+// HostFacts returns the facts of the controller's machine by a local environment of a run; nil when the plan has none.
 func HostFacts(r *verdict.Result, p *plan.Plan) *record.Facts {
 	for i := range r.Targets {
 		t := &r.Targets[i]
@@ -42,7 +42,7 @@ func WorkTexts(p *plan.Plan) map[string]string {
 	return out
 }
 
-// Text says how many changes a marked trend has, and what its having none is worth.
+// Text has the number of changes of a marked trend, and if there is none, whether the runs are enough to find one.
 func (t *Trend) Text() string {
 	count := 0
 	for i := range t.Points {

@@ -33,10 +33,10 @@ type Store struct {
 	waiting  sync.Once
 }
 
-// Options are how a store is opened.
+// Options are the settings with which a store is opened.
 type Options struct {
-	// Patience is how long a server is tried again that cannot be reached, has no connection left, or went away in the
-	// middle; 0: not at all. A file is never tried again.
+	// Patience is the time for which a server is tried again that cannot be reached, has no connection left, or went
+	// away in the middle; 0: not at all. A file is never tried again.
 	Patience time.Duration
 	// Waiting, where set, is told once why a server is tried again.
 	Waiting func(reason string)

@@ -12,19 +12,19 @@ import (
 	"tare/internal/suggest"
 )
 
-// Retention says what a history keeps.
+// Retention is the rule by which a history keeps runs and packed bundles.
 type Retention struct {
-	// Age is how long ago a run was recorded, by the database's clock, that may go; 0: no run goes.
+	// Age is the time since its recording, by the database's clock, after which a run may go; 0: no run goes.
 	Age time.Duration
 	// BundleAge is the same for packed bundles, whose figures stay; 0: no bundle goes without its run.
 	BundleAge time.Duration
-	// Keep is how many runs of each trend stay, the newest ones, however old.
+	// Keep is the number of runs of each trend that stay, the newest ones, however old.
 	Keep int
 	// DryRun has nothing removed.
 	DryRun bool
 }
 
-// Pruned is what was removed, or would be.
+// Pruned has the counts of removed runs and bundles, or of those that would be removed.
 type Pruned struct {
 	Runs    int   `json:"runs"`
 	Bundles int   `json:"bundles"` // those of these runs not counted

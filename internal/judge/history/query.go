@@ -155,7 +155,7 @@ type Trend struct {
 	Machine string   `json:"machine"`
 	Host    string   `json:"host"`
 	Work    string   `json:"work"` // digest of the workload's kind and parameters
-	// Baseline is what the cell is compared with; empty for a mount of a run that an older tare recorded.
+	// Baseline is the target that the cell is compared with; empty for a mount of a run that an older tare recorded.
 	Baseline string  `json:"baseline"`
 	Unit     string  `json:"unit"`
 	Points   []Point `json:"points"`

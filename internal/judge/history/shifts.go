@@ -9,7 +9,7 @@ import (
 	"tare/internal/stats"
 )
 
-// What Trends looks for.
+// Defaults of the search for changes in Trends.
 const (
 	// DefaultAlpha is the level at which a trend without any change is said to have one. A history has many trends.
 	DefaultAlpha = 0.01
@@ -25,7 +25,7 @@ type Shift struct {
 	P      float64 `json:"p"`      // of the test that found it
 }
 
-// permutations is how many orders of a stretch are tried: enough for a p of 0.0005.
+// permutations is the number of orders of a stretch that are tried: enough for a p of 0.0005.
 const permutations = 1999
 
 // maxPoints bounds the work, which grows with the square.

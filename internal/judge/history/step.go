@@ -15,15 +15,15 @@ const (
 	apartShare   = 0.20
 )
 
-// apartRuns is how many runs must be on each side of a step that their intervals show: two may be alike by chance,
+// apartRuns is the least number of runs on each side of a step that their intervals show: two may be alike by chance,
 // where figures come in steps.
 const apartRuns = 3
 
-// LeastRuns is how few runs a change can be found in.
+// LeastRuns is the least number of runs in which a change can be found.
 const LeastRuns = 2 * apartRuns
 
-// orderRuns is from how many runs on the order of them alone can show a step in the middle: five and six can be ordered
-// in 462 ways, and two of them show it.
+// orderRuns is the least number of runs whose order alone can show a step in the middle: five and six can be ordered in
+// 462 ways, and two of them show it.
 const orderRuns = 11
 
 // Span is a point with its interval, in logarithms. Low and High are NaN where there is none.
@@ -136,8 +136,8 @@ func studentised(x []float64, k int, floor float64) float64 {
 	return math.Abs(b-a) / (scatter * math.Sqrt(1/float64(k)+1/(n-float64(k))))
 }
 
-// draws is how many series without a change the searches for a step make: of fewer, the order of eleven runs could not
-// be told from chance reliably.
+// draws is the number of series without a change that the searches for a step make: of fewer, the order of eleven runs
+// could not be told from chance reliably.
 const draws = 9999
 
 var nulls sync.Map // length: what nullMaxima returns

@@ -50,7 +50,7 @@ func (s *Store) again(ctx context.Context, do func(context.Context) error) error
 	}
 }
 
-// pause is how long to wait before try n+1: longer each time, and drawn, so that those who were refused together do not
+// pause returns the wait before try n+1: longer each time, and drawn, so that those who were refused together do not
 // come back together.
 func pause(n int) time.Duration {
 	most := min(100*time.Millisecond<<min(n, 10), 4*time.Second)
@@ -118,7 +118,7 @@ func plain(err error) error {
 	return &plainError{text: text + remedy(err, text), err: err}
 }
 
-// remedy is what to do about an error of a PostgreSQL server, "" where the error says it. The codes are those of its
+// remedy is the advice on an error of a PostgreSQL server, "" where the error has it. The codes are those of its
 // manual, appendix A.
 func remedy(err error, text string) string {
 	said, ok := errors.AsType[*pgconn.PgError](err)

@@ -130,7 +130,7 @@ func value(v *float64) float64 {
 	return max(0, *v)
 }
 
-// wandered is how far the halves of a command's runs have to be apart to be told, as a share.
+// wandered is the least difference of the halves of a command's runs that is told, as a share.
 const wandered = 0.02
 
 // Untold are sentences about what cannot be told from an export, and what in it speaks against its figures.

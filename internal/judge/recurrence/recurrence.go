@@ -35,7 +35,7 @@ const (
 	maxText  = 200     // bytes of a name
 )
 
-// Run is what a history keeps of one run.
+// Run is the record of one run in a history.
 type Run struct {
 	Schema    int       `json:"schema"`
 	ID        string    `json:"run"`
@@ -48,7 +48,7 @@ type Run struct {
 	Cells     []Cell    `json:"cells"`
 }
 
-// Cell is what was decided of one figure.
+// Cell is the verdict on one figure.
 type Cell struct {
 	Target   string         `json:"target"`
 	Workload string         `json:"workload"`

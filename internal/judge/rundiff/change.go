@@ -19,7 +19,7 @@ func mover(a, b side) (low, high float64) {
 	return d - math.Hypot(b.center-b.low, a.high-a.center), d + math.Hypot(b.high-b.center, a.center-a.low)
 }
 
-// input is what a decision on one cell needs of one side.
+// input has the figures of one side for a decision on one cell.
 type input struct {
 	ratio record.Ratio
 	null  float64 // spread of the null control

@@ -58,7 +58,8 @@ func warned(ws []record.Warning, code string) bool {
 	return slices.ContainsFunc(ws, func(w record.Warning) bool { return w.Code == code })
 }
 
-// Withheld says why a verdict was withheld: of a cell's warnings the one that did it. "" where none is known.
+// Withheld returns the reason why a verdict was withheld: of a cell's warnings the one that did it. "" where none is
+// known.
 func Withheld(ws []record.Warning) string {
 	withholds := withholding()
 	for _, does := range []func(record.Warning) bool{
@@ -87,7 +88,8 @@ func (d *doubts) clock(k cellKey) bool {
 	})
 }
 
-// of says why a figure is not to be used; "" when it can be. Timed figures are restated where the clock is wrong.
+// of returns the reason why a figure is not to be used; "" when it can be. Timed figures are restated where the clock
+// is wrong.
 func (d *doubts) of(k cellKey, timed bool) string {
 	if c := d.cells[k]; c != nil {
 		switch {

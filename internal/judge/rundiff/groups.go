@@ -59,10 +59,10 @@ func grouped(r *verdict.Result, c *Cell) *verdict.Grouped {
 	return nil
 }
 
-// mostGroups is how many groups that changed a table has of a workload in a target; the details have all groups.
+// mostGroups bounds the changed groups of a workload in a target that a table has; the details have all groups.
 const mostGroups = 10
 
-// groupText is how much of a group's text a table has room for, in characters.
+// groupText bounds a group's text in a table, in characters.
 const groupText = 40
 
 // groupGrid is the table of the groups that changed for certain, or with the details of all.

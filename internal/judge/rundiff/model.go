@@ -24,7 +24,7 @@ type Side struct {
 	Kinds    func(name string) (*workload.Kind, bool)
 }
 
-// Comparison is what results say of each other. Its JSON form is `tare compare --format json`.
+// Comparison compares the first of some results with each of the others. Its JSON form is `tare compare --format json`.
 type Comparison struct {
 	Schema int    `json:"schema"`
 	Sides  []Info `json:"sides"`
@@ -112,7 +112,7 @@ type Group struct {
 	SameMargin float64      `json:"same_margin"`
 }
 
-// Unequal says what of a workload's work was not the same on both sides in one target.
+// Unequal lists the parts of a workload's work that were not the same on both sides in one target.
 type Unequal struct {
 	Workload string         `json:"workload"`
 	Target   string         `json:"target"`
@@ -153,7 +153,7 @@ type Value struct {
 	High     float64 `json:"high"`
 	Blocks   int     `json:"blocks"`
 	Doubt    string  `json:"-"` // why it is not to be used; "" when it can be
-	// Nested says what the cost differs by from block to block and from boot to boot.
+	// Nested is the variance of the cost from block to block and from boot to boot.
 	Nested stats.Nested `json:"-"`
 	// Work is the number of units of work in a trial, where that must be the same to compare; else 0.
 	Work int64 `json:"-"`

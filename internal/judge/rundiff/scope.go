@@ -119,7 +119,7 @@ func boots(p *Pair) string {
 
 func day(s *Side) string { return s.Created.UTC().Format(time.DateOnly) }
 
-// Sentence says what a cell's change is, with its scope.
+// Sentence has a cell's change, with its scope.
 func Sentence(c *Cell, scope string) string {
 	what := fmt.Sprintf("%s in %s", c.Workload, c.Target)
 	change := "a factor of " + interval(c.Center, c.Low, c.High)

@@ -13,8 +13,8 @@ import (
 	"tare/internal/unit"
 )
 
-// unequal says where the groups of the primary cells whose work differs did not do the same. The figures of that work
-// are not compared.
+// unequal lists the groups with different work of the primary cells whose work differs. The figures of that work are
+// not compared.
 func unequal(from, to *Side, p *Pair) {
 	a, b := usable(from.Trials), usable(to.Trials)
 	for i := range p.Cells {

@@ -125,8 +125,8 @@ func FiguresOf(s *Side) []Value {
 	return out
 }
 
-// Measured is what the figure says of the target's cost on the log scale. Its second result is false where it says
-// nothing that others can be held against, because there are too few blocks for an interval.
+// Measured returns the target's cost by the figure, on the log scale. Its second result is false where others cannot be
+// compared with it, because there are too few blocks for an interval.
 func (v *Value) Measured(r *verdict.Result) (stats.Measured, bool) {
 	units := v.Blocks
 	if r.Run.Sessions > 1 {
@@ -135,7 +135,7 @@ func (v *Value) Measured(r *verdict.Result) (stats.Measured, bool) {
 	return stats.MeasuredBy(v.cost, v.costLow, v.costHigh, levelOf(r), units)
 }
 
-// MeasuredRatio is what a cell says of its ratio on the log scale, as Value.Measured.
+// MeasuredRatio returns a cell's ratio on the log scale, as Value.Measured does a cost.
 func MeasuredRatio(c *verdict.Cell, r *verdict.Result) (stats.Measured, bool) {
 	if !(c.Ratio.Center > 0) || !(c.Low > 0) || !(c.High > 0) {
 		return stats.Measured{}, false

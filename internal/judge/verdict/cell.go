@@ -34,7 +34,7 @@ type cellBuilder struct {
 
 type nullKey struct{ workload, base, metric string }
 
-// null is what the null control says of a metric.
+// null is the result of the null control for a metric.
 type null struct {
 	spread float64
 	ok     bool
@@ -134,7 +134,7 @@ func (cm *cellMaker) compareCell(w *plan.Workload, c *cellBuilder) {
 	cm.doubts.doubtSessions(c)
 }
 
-// options are what a decision in a cell depends on, with these margins.
+// options are the options of a decision in a cell, with these margins.
 func (cm *cellMaker) options(c *cellBuilder, margin, same float64) stats.Options {
 	return stats.Options{
 		Alpha: cm.alpha, Margin: margin, Same: same, Precision: cm.plan.Precision,
@@ -178,7 +178,7 @@ func (cm *cellMaker) pair(c *cellBuilder) (candidate, baseline []float64) {
 	return candidate, baseline
 }
 
-// nothing says why a cell has no pair of figures.
+// nothing sets the failure of a cell that has no pair of figures.
 func (cm *cellMaker) nothing(c *cellBuilder) {
 	switch {
 	case len(c.candidate.failed) > 0:
@@ -288,8 +288,8 @@ func (cm *cellMaker) finish(c *cellBuilder) {
 	}
 }
 
-// BootShare is what a target of the same cost may wander within one boot: a verdict nearer to "the same" than that is
-// of the boot it was measured on.
+// BootShare bounds the wandering of a target of the same cost within one boot, as a share: a verdict nearer to "the
+// same" than that is of the boot it was measured on.
 const BootShare = 0.06
 
 // nearSame tells whether a verdict's interval comes within BootShare of "the same".

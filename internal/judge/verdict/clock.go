@@ -23,7 +23,7 @@ const (
 // clockAlpha is the level of the interval of a clock's rate.
 const clockAlpha = 0.05
 
-// clock is what a set of trials says of the rate of an environment's clock against the controller's. The stamps of the
+// clock is the rate of an environment's clock against the controller's, by a set of trials. The stamps of the
 // controller ride on messages, and each is off by what its message met on its way. That is noise of the measurement and
 // not of the clock: it goes both ways, and many trials narrow it.
 type clock struct {
@@ -121,7 +121,7 @@ func (c clock) doubtful() float64 {
 	return far
 }
 
-// nature is what the driver that made an environment says of all of its environments.
+// nature is the declaration of an environment's driver about all of its environments.
 func nature(re *record.Environment) env.Nature { return drivers.Known().Nature(driver(re)) }
 
 // driver is the first part of the spec that makes an environment.
@@ -146,7 +146,7 @@ func (c clock) cost(t *record.Trial, m unit.Metric) float64 {
 	return cost
 }
 
-// correction is what a duration that the environment saw in the trial is to be multiplied by.
+// correction is the factor on a duration in the trial by the environment's clock.
 func (c clock) correction(t *record.Trial) float64 {
 	if c.wrong && t.AgentNS > 0 && t.ControllerNS > 0 {
 		return float64(t.ControllerNS) / float64(t.AgentNS)

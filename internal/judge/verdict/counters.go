@@ -10,7 +10,7 @@ import (
 	"tare/internal/stats"
 )
 
-// Counters are what the system and the processor counted of a run of a command, in one target and in the baseline: of
+// Counters are the counts of the system and the processor for a run of a command, in one target and in the baseline: of
 // the processes of the run, without the switches of the worker that waits for them. They are for exploration.
 type Counters struct {
 	Workload string    `json:"workload"` // label
@@ -86,7 +86,7 @@ func (cm *cellMaker) countersOf(c *cellBuilder) Counters {
 	return k
 }
 
-// untold is why a counter is not told of both sides; "" if it is.
+// untold returns the reason why a counter is not told of both sides; "" if it is.
 func (c *cellBuilder) untold(noBase, noCand string) string {
 	switch {
 	case noBase == noCand:
@@ -97,7 +97,7 @@ func (c *cellBuilder) untold(noBase, noCand string) string {
 	return c.Target + ": " + noCand
 }
 
-// tally is what one trial counted, and for how much work.
+// tally is the count of one trial, and its units of work.
 type tally struct{ n, work float64 }
 
 // countedIn has the sum of some counts of each trial that tells all of them. Without such a trial there is a reason, if
@@ -129,8 +129,8 @@ func countedIn(s *series, names []string) (by map[blockKey]tally, why string) {
 	return by, why
 }
 
-// ofWorker is what the trial's state says that the worker itself had of a count. The account has that, too, and of a
-// command it is only the waiting for its end.
+// ofWorker returns the worker's own part of a count, by the trial's state. The account has that, too, and of a command
+// it is only the waiting for its end.
 func ofWorker(t *record.Trial, name string) float64 {
 	v, err := strconv.ParseInt(t.State[name], 10, 64)
 	if err != nil || v < 0 {

@@ -12,7 +12,8 @@ import (
 	"tare/internal/unit"
 )
 
-// Density says how many copies of an environment do the same work at once, and what becomes of each.
+// Density has the pace of each copy and of all, by the number of copies of an environment that do the same work at
+// once.
 type Density struct {
 	Environment string  `json:"environment"` // its name
 	Workload    string  `json:"workload"`    // label
@@ -32,16 +33,17 @@ type Density struct {
 type DensityStep struct {
 	Copies int    `json:"copies"`
 	Target string `json:"target"` // as in the cells
-	// Share is what a copy does in a time, on average, of what one does alone in it: the inverse of the cell's ratio.
+	// Share is the mean pace of a copy as a share of the pace of one alone: the inverse of the cell's ratio.
 	Share  float64 `json:"share"`
 	Low    float64 `json:"low"`
 	High   float64 `json:"high"`
 	Level  float64 `json:"level"`
 	Blocks int     `json:"blocks"`
-	// Throughput is what all copies together do, of what one does alone: Copies times Share, and so is its interval.
+	// Throughput is the pace of all copies together as a multiple of the pace of one alone: Copies times Share, and so
+	// is its interval.
 	Throughput float64        `json:"throughput"`
 	Verdict    record.Verdict `json:"verdict,omitempty"` // of the cell; empty for one copy
-	// Slowest is the median over the blocks of what the slowest copy does, of what one does alone.
+	// Slowest is the pace of the slowest copy as a share of the pace of one alone, the median over the blocks.
 	Slowest float64 `json:"slowest"`
 	// TailMetric is the first tail latency of the work, and Tail its centre, in TailUnit: the mean of the copies'. Its
 	// ratio to that of one alone, with the interval, is that of the cell.
@@ -144,7 +146,7 @@ func (d *Density) reach() {
 	}
 }
 
-// sentence says what is shown of the floor.
+// sentence has the numbers of copies that are shown to keep the floor, or not to.
 func (d *Density) sentence() string {
 	var open []string
 	for i := range d.Steps {

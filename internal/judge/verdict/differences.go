@@ -11,7 +11,7 @@ import (
 	"tare/internal/unit"
 )
 
-// mostDifferences is how many executions are named that returned something else.
+// mostDifferences bounds the executions that are named because their results differ.
 const mostDifferences = 10
 
 // Difference is an execution that returned something else in the candidate than in the baseline. A side is nil if it
@@ -21,17 +21,18 @@ type Difference struct {
 	Group     string    `json:"group"`  // ID of its group
 	Candidate *Returned `json:"candidate,omitempty"`
 	Base      *Returned `json:"base,omitempty"`
-	// At is where the texts of both sides begin to differ, in bytes, in what was compared.
+	// At is the offset, in bytes of the compared text, at which both sides begin to differ.
 	At int `json:"at,omitempty"`
 }
 
-// Returned is what an execution returned.
+// Returned is the result of an execution.
 type Returned struct {
 	Rows    uint32 `json:"rows"`              // sent or changed
 	Sum     string `json:"sum"`               // checksum of the rows, or of the error's code
 	Refused bool   `json:"refused,omitempty"` // there was an error, and no rows
 	Status  uint32 `json:"status,omitempty"`  // of a response, which has no rows
-	// Text is what came back around the first byte that differs, without what is not compared; "" if it was not shown.
+	// Text is the part of the result around the first byte that differs, without parts that are not compared; "" if it
+	// was not shown.
 	Text string `json:"text,omitempty"`
 }
 
@@ -152,10 +153,10 @@ func returned(e *setdiff.Element, t *record.Trial) *Returned {
 	return r
 }
 
-// sumDigits is how many digits of a checksum are enough to see that two differ.
+// sumDigits is the number of digits of a checksum that are enough to see that two differ.
 const sumDigits = 8
 
-// String says what came back, with the beginning of the checksum.
+// String returns the result in words, with the beginning of the checksum.
 func (r *Returned) String() string {
 	if r == nil {
 		return "not executed"

@@ -210,7 +210,7 @@ func (c *cellBuilder) costText(log float64) string {
 	return unit.Format(c.metric.Cost(math.Exp(log)), c.Unit)
 }
 
-// farModes is how many times the modes within trials lie apart at least: many programs have near ones.
+// farModes is the least ratio of two modes within trials that counts: many programs have near ones.
 const farModes = 1.5
 
 // doubtRuns looks for two modes among the single samples of a side's trials, whose figures are means of several.
@@ -236,7 +236,7 @@ func (dt *doubter) doubtRuns(c *cellBuilder, name string, s *series) bool {
 	return true
 }
 
-// doubtDiscarded tells what the discarded blocks would have changed.
+// doubtDiscarded warns if the discarded blocks would have changed the figure.
 func (dt *doubter) doubtDiscarded(c *cellBuilder) {
 	if len(c.candidate.discarded) == 0 || len(c.baseline.discarded) == 0 {
 		return

@@ -18,8 +18,7 @@ type Input struct {
 	Kinds        func(name string) (*workload.Kind, bool)
 	Environments []record.Environment
 	Trials       []record.Trial
-	// Damage says what is wrong with the bundle that the rest was read from, a text for each part of it that is
-	// damaged.
+	// Damage has a text for each damaged part of the bundle that the rest was read from.
 	Damage []string
 }
 
@@ -108,7 +107,7 @@ func (e *evaluation) run() Run {
 	return r
 }
 
-// against is what a target was compared with in a workload.
+// against is the target with which another one was compared in a workload.
 func (e *evaluation) against(workload, target string) string {
 	if w, ok := e.Plan.Workload(workload); ok {
 		return e.Plan.AgainstIn(w, target)

@@ -34,8 +34,8 @@ func damageFindings(e *finder, _ *Result) []Finding {
 	return out
 }
 
-// openFindings tells what did not open. A mount that failed for a reason with a rule of its own is left to that, and
-// one whose environment failed is named with it.
+// openFindings finds the environments and mounts that did not open. A mount that failed for a reason with a rule of its
+// own is left to that, and one whose environment failed is named with it.
 func openFindings(e *finder, r *Result) []Finding {
 	var out []Finding
 	at := map[string]int{}
@@ -72,8 +72,8 @@ func openFindings(e *finder, r *Result) []Finding {
 	return out
 }
 
-// neededBy is what a target with a neighbour or of copies lacks: the target that it is, or else the place of its
-// neighbour, or the fewer copies that did not open either.
+// neededBy names the target without which one with a neighbour or of copies cannot open: the one that it is otherwise,
+// the place of its neighbour, or the smaller number of copies.
 func (e *finder) neededBy(t *plan.Target) string {
 	for i := range e.Environments {
 		if re := &e.Environments[i]; re.Name == t.Like && re.Error != nil {
@@ -239,7 +239,7 @@ func withMounts(r *Result, names []string) []string {
 	return out
 }
 
-// biasedFindings tells where the host differs from itself.
+// biasedFindings finds the workloads in which the host differs from itself, by the null control.
 func biasedFindings(e *finder, r *Result) []Finding {
 	f := Finding{Remedy: "look for what one trial leaves behind for the next: caches, dirty pages, temperature"}
 	warned(r, "null-control-differs", &f)
@@ -251,7 +251,7 @@ func biasedFindings(e *finder, r *Result) []Finding {
 	return []Finding{f}
 }
 
-// noisyFindings tells where the host does not repeat itself.
+// noisyFindings finds the workloads in which the host does not repeat itself.
 func noisyFindings(_ *finder, r *Result) []Finding {
 	f := Finding{Remedy: "stop other programs on this host, lengthen the trials (--full), or allow more blocks"}
 	worst := warned(r, "noisy-host", &f)
@@ -277,7 +277,7 @@ func warned(r *Result, code string, f *Finding) float64 {
 	return worst
 }
 
-// pagesFindings tells where memory was measured with different page sizes.
+// pagesFindings finds the cells whose sides measured memory with different page sizes.
 func pagesFindings(e *finder, _ *Result) []Finding {
 	var out []Finding
 	for _, c := range e.cells {

@@ -15,7 +15,7 @@ import (
 // alone, and there is never only one.
 const fewestTargets = 5
 
-// correlation is how well the costs of one workload order the targets as a build does.
+// correlation is the rank correlation of the costs of one workload with those of a build, over the targets.
 type correlation struct {
 	workload string
 	rho, p   float64 // p is adjusted (Holm) for all workloads tried beside the same build

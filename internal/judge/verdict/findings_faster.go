@@ -11,8 +11,8 @@ import (
 // suspiciousBelow is the ratio below which a candidate is suspected of not doing what the baseline does.
 const suspiciousBelow = 0.9
 
-// storageVerb is what a cell says that its target does faster or slower: "writes", "reads", or "" when it is neither,
-// or a metric beside the one that decides.
+// storageVerb is the verb for the storage work of a cell: "writes", "reads", or "" when it is neither, or a metric
+// beside the one that decides.
 func storageVerb(c *Cell, is *workload.Traits, l workload.Lasting) string {
 	column, isColumn := is.Columns[c.Metric]
 	switch {

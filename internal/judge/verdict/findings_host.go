@@ -195,7 +195,7 @@ func idleFindings(_ *finder, r *Result) []Finding {
 	return out
 }
 
-// cpuFindings tells where the two sides have different numbers of processors and a workload could have used them. An
+// cpuFindings finds the pairs of targets with different numbers of processors that a workload could have used. An
 // environment and the mounts in it have the same, so they share a finding.
 func cpuFindings(e *finder, r *Result) []Finding {
 	var out []Finding
@@ -243,7 +243,7 @@ func cpuFindings(e *finder, r *Result) []Finding {
 	return out
 }
 
-// cpusOf says how many processors a target has; "" when that is not known.
+// cpusOf has the number of a target's processors, as text; "" when that is not known.
 func cpusOf(r *Result, t *Target) string {
 	if t.Inside.Threads == 0 && t.IsMount() {
 		if of := r.target(t.Of); of != nil {

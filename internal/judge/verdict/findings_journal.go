@@ -7,8 +7,8 @@ import (
 	"tare/internal/unit"
 )
 
-// slowedBy is how many times as long as in its fastest trial a unit of work took at worst, for work that makes files to
-// count as slowed by files that were deleted before.
+// slowedBy is the least ratio of the time of a unit of work in the slowest trial to that in the fastest one at which
+// work that makes files counts as slowed by files that were deleted before.
 const slowedBy = 2.0
 
 // journalFindings tells of targets whose ext4 has no journal, where making files became slower the more were deleted:

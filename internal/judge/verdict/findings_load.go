@@ -177,7 +177,7 @@ func offeredFindings(e *finder, _ *Result) []Finding {
 	return out
 }
 
-// serverFindings tells where the server's CPU was the limit, which is what a comparison of environments wants.
+// serverFindings finds the workloads in which the server's CPU was the limit, as a comparison of environments wants it.
 func serverFindings(e *finder, _ *Result) []Finding {
 	var out []Finding
 	at := map[string]int{}
@@ -229,7 +229,7 @@ func isWeb(w *plan.Workload) bool {
 		webCommand().MatchString(w.Params["command"]+" ")
 }
 
-// explained is how far apart, as a ratio, the costs of network and page may be for the one to explain the other.
+// explained is the largest ratio of the costs of network and page at which the one explains the other.
 const explained = 1.1
 
 // thePeer is the far end of work that has its other end in the run's peer, on the controller's machine.
@@ -333,7 +333,7 @@ func networkFindings(e *finder, _ *Result) []Finding {
 	return out
 }
 
-// explanation is what the network alone would make a page cost, as a ratio with its interval.
+// explanation is the cost of a page by the network alone, as a ratio with its interval.
 type explanation struct {
 	workloads         []string
 	baseline          string
@@ -380,9 +380,9 @@ func (e *finder) explanations(page *cellBuilder, networks []*cellBuilder) []expl
 	return all
 }
 
-// within is what a page costs of which the network takes part, in seconds of the baseline, if its rest costs what it
-// does there. Where one of the times is not known, or the page took hardly longer, the network is all of it. what names
-// the network's part.
+// within returns the cost of a page that takes page seconds in the baseline, part of them in the network, if the rest
+// of it costs as much as there. Where one of the times is not known, or the page took hardly longer, the network is all
+// of it. what names the network's part.
 func (x explanation) within(what string, part, page float64) explanation {
 	if !(part > 0) || !(part < 0.95*page) {
 		return x
@@ -393,7 +393,7 @@ func (x explanation) within(what string, part, page float64) explanation {
 	return x
 }
 
-// pageTime is how long a client waits for a page in the baseline, in seconds; NaN where that is not known.
+// pageTime returns a client's wait for a page in the baseline, in seconds; NaN where that is not known.
 func pageTime(page *cellBuilder) float64 {
 	var times []float64
 	for _, k := range page.baseline.keys {
@@ -404,17 +404,17 @@ func pageTime(page *cellBuilder) float64 {
 	return medianOf(times)
 }
 
-// roundTrip is how long one takes in the baseline, in seconds: each connection makes one at a time.
+// roundTrip returns the time of a round trip in the baseline, in seconds: each connection makes one at a time.
 func roundTrip(c *cellBuilder, w *plan.Workload) float64 {
 	connections, _ := strconv.ParseFloat(w.Params["connections"], 64) // a plan that was resolved has a right one
 	return max(connections, 1) / c.BaselineCenter
 }
 
-// moving is how long so many bytes take in the baseline at a stream's rate, MiB/s, in seconds.
+// moving returns the time, in seconds, of size bytes in the baseline at a stream's rate, which is in MiB/s.
 func moving(c *cellBuilder, size float64) float64 { return size / (1 << 20) / c.BaselineCenter }
 
-// pageSize is how large a page is, in bytes: as its workload asks for it, or as it came in the baseline; 0 where no one
-// fetched it by a kind that says so.
+// pageSize returns the size of a page, in bytes: as its workload asks for it, or as it came in the baseline; 0 where no
+// one fetched it by a kind that says so.
 func pageSize(w *plan.Workload, page *cellBuilder) float64 {
 	if param := is(w).PageSize; param != "" {
 		size, _ := unit.ParseSize(w.Params[param]) // a plan that was resolved has a right one
@@ -433,9 +433,9 @@ func pageSize(w *plan.Workload, page *cellBuilder) float64 {
 	return medianOf(sizes)
 }
 
-// way is what the network makes of a page of so many bytes: one round trip, of which there are so many in a second, and
-// the bytes at the rate of a stream, MiB/s. Each weighs in the ratio as it does in the baseline's time.
-// took is how long the page takes there, in seconds.
+// way returns the cost of a page of size bytes by the network: one round trip, whose figure is a rate per second, and
+// the bytes at the rate of a stream, MiB/s. Each weighs in the ratio as it does in the baseline's time. took is the
+// time of the page there, in seconds.
 func way(trip, stream *cellBuilder, size, took float64) (x explanation, ok bool) {
 	wait, move := 1/trip.BaselineCenter, moving(stream, size)
 	a := wait / (wait + move) * trip.Ratio.Center

@@ -49,7 +49,7 @@ func settingFindings(e *finder, r *Result) []Finding {
 // mostSettings bounds the settings in one sentence; the facts side by side show the others.
 const mostSettings = 5
 
-// longestSetting is how much of a value stands there, in characters: a list of mitigations is long.
+// longestSetting bounds a setting's value in a finding, in characters: a list of mitigations is long.
 const longestSetting = 40
 
 // whatDiffers leaves out of two lists with commas the items that both have, so that a long one is not cut before the
@@ -112,7 +112,8 @@ var Swept = sync.OnceValue(func() (names []string) {
 	return names
 })
 
-// whichOne says how to find out which setting it is: by the sweep that would tell, where there is one.
+// whichOne returns the advice for finding the setting that makes the difference: the sweep that would tell, where there
+// is one, or else one more environment.
 func whichOne(e *finder, r *Result, t *Target, workloads []string) string {
 	const other = "add an environment that differs only in that setting"
 	driver, _, _ := strings.Cut(t.Spec, "?")

@@ -13,7 +13,7 @@ import (
 	"tare/internal/unit"
 )
 
-// elides says how a target is known to acknowledge a flush without one; "" when nothing is known.
+// elides names the way in which a target is known to acknowledge a flush without one; "" when none is known.
 func elides(t *Target) string {
 	if t == nil {
 		return ""
@@ -43,7 +43,7 @@ func (r *Result) target(name string) *Target {
 	return nil
 }
 
-// aboveDevice is how many times the device's own figure another must be for a cache to be the only explanation.
+// aboveDevice is the least ratio of a figure to the device's own at which a cache is the only explanation.
 const aboveDevice = 1.25
 
 // transfer is a figure of file I/O as bytes per second.
@@ -146,10 +146,10 @@ func (e *finder) transfers() []transfer {
 	return out
 }
 
-// mibIn is what a unit of bytes moved is in MiB/s.
+// mibIn has the factor from each unit of throughput to MiB/s.
 var mibIn = map[string]float64{"MiB/s": 1, "KiB/s": 1.0 / 1024}
 
-// transferOf tells what a metric says of bytes moved, and the factor that makes it MiB/s.
+// transferOf returns the transfer that a metric is a figure of, and the factor from its unit to MiB/s.
 func transferOf(w *plan.Workload, metric, in string) (x transfer, scale float64, ok bool) {
 	x = transfer{workload: w.Label, bs: whole(w.Params, "bs"),
 		flight: max(whole(w.Params, "threads"), 1) * max(whole(w.Params, "qd"), 1)}

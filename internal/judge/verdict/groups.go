@@ -12,7 +12,7 @@ import (
 	"tare/internal/unit"
 )
 
-// leastExecutions is how often a group must have been executed in each trial for its median to say anything.
+// leastExecutions is the least number of executions of a group in each trial for its median to be used.
 const leastExecutions = 15
 
 // Grouped compares the groups that the trials of a workload tell apart, such as statements with the same fingerprint,
@@ -22,8 +22,8 @@ type Grouped struct {
 	Target   string `json:"target"`
 	Baseline string `json:"baseline"`
 	Blocks   int    `json:"blocks"` // pairs of trials
-	// Seconds is how long the executions of a trial of the baseline took, added up. ExtraSeconds is how much longer the
-	// same executions took in the candidate; below 0 they took less time. Both are sums over the groups of a group's
+	// Seconds is the total time of the executions of a trial of the baseline. ExtraSeconds is the additional time of
+	// the same executions in the candidate; below 0 they took less time. Both are sums over the groups of a group's
 	// median over the blocks, so that one block that was stalled has no say in it.
 	Seconds      float64 `json:"seconds"`
 	ExtraSeconds float64 `json:"extra_seconds"`
@@ -164,7 +164,7 @@ func (cm *cellMaker) decideGroup(c *cellBuilder, g *Group, p *groupPairs) *stats
 	return &d
 }
 
-// share says how much each group adds to the difference, and sorts by that.
+// share computes each group's share of the difference, and sorts by that.
 func (gs *Grouped) share() {
 	all := 0.0
 	for i := range gs.Groups {
@@ -293,7 +293,7 @@ func (wh *withholder) withholdGroups(c *cellBuilder) {
 		a, c.Target, b, c.Baseline, others), unequalRemedy)
 }
 
-// answersText says what came back from a group's executions, and where that differs how many they were.
+// answersText has the results of a group's executions, and with counted the number of executions.
 func answersText(g *record.Group, row string, counted bool) string {
 	s := unit.Plural(int(g.Rows), row)
 	if g.Errors > 0 {

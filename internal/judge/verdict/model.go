@@ -9,8 +9,8 @@ import (
 // over what they do not know; it rises when a field goes, or changes its meaning or its type.
 const Schema = 1
 
-// Result is what a bundle says: the answer to the plan's question, cell by cell. Its JSON form is the report that
-// scripts read; docs/report.schema.json describes it.
+// Result is the evaluation of a bundle: the answer to the plan's question, cell by cell. Its JSON form is the report
+// that scripts read; docs/report.schema.json describes it.
 type Result struct {
 	Schema   int       `json:"schema"`
 	Run      Run       `json:"run"`
@@ -28,12 +28,12 @@ type Result struct {
 	Counters []Counters `json:"counters,omitempty"`
 	// Neighbours is the matrix of victims and neighbours, where the plan has neighbours.
 	Neighbours []Neighbour `json:"neighbours,omitempty"`
-	// Density says how many copies of an environment keep the floor, where the plan has copies.
+	// Density has the number of copies of an environment that keep the floor, where the plan has copies.
 	Density []Density `json:"density,omitempty"`
 }
 
-// Cost is what a call costs in one target, fitted over record sizes: PerCallNS + bytes*PerByteNS, and where the figures
-// show steps, PerQuantumNS for each begun Quantum of bytes.
+// Cost is the cost of a call in one target, fitted over record sizes: PerCallNS + bytes*PerByteNS, and where the
+// figures show steps, PerQuantumNS for each begun Quantum of bytes.
 type Cost struct {
 	Target       string  `json:"target"`
 	Kind         string  `json:"kind"`  // "fs.randread"
@@ -119,7 +119,7 @@ type Cell struct {
 	// Screened says that the plan let other candidates go on, which differed more, and that this one got no more
 	// blocks.
 	Screened bool `json:"screened,omitempty"`
-	// Nested says what the ratio differs by from block to block and from boot to boot. It is for other packages; no
+	// Nested is the variance of the ratio from block to block and from boot to boot. It is for other packages; no
 	// report has it.
 	Nested stats.Nested `json:"-"`
 }

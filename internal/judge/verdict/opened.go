@@ -9,7 +9,7 @@ import (
 	"tare/internal/record"
 )
 
-// opened is what is on record of the environments and mounts that were opened.
+// opened has the records of the environments and mounts that were opened.
 type opened struct {
 	plan         *plan.Plan
 	environments []record.Environment
@@ -114,7 +114,7 @@ func (op *opened) alone(target string) string {
 	return target
 }
 
-// limit is how many processors a target may use, where a control group says so; "" without a limit.
+// limit is the number of processors that a target may use by its control group, as text; "" without a limit.
 func (op *opened) limit(target string) string {
 	re := op.home(op.alone(target))
 	if re == nil {
@@ -150,7 +150,7 @@ func (op *opened) resumptions() int {
 	return most
 }
 
-// durabilityClass is what is known of a flush in a target: "flushes", "ignores-flushes" or "memory"; "" for unknown.
+// durabilityClass is the effect of a flush in a target: "flushes", "ignores-flushes" or "memory"; "" for unknown.
 func (op *opened) durabilityClass(target string) string {
 	target = op.alone(target)
 	for i := range op.environments {

@@ -9,10 +9,10 @@ import (
 // them and a test can ask each for a scene that shows it.
 type Rule struct {
 	Code string
-	// Severity is what its findings have; a rule whose findings are not all equally grave sets the others itself.
+	// Severity is that of its findings; a rule whose findings are not all equally grave sets the others itself.
 	Severity string
 	Doc      string // what it says, in one sentence
-	Needs    string // the evidence it rests on: what a bundle must hold for it to speak
+	Needs    string // the evidence it rests on: the records without which the rule finds nothing
 	find     func(e *finder, r *Result) []Finding
 }
 
@@ -165,7 +165,7 @@ type finder struct {
 	cells []*cellBuilder
 }
 
-// findings tells what a reader must know of the whole run, what is only good to know last.
+// findings returns the findings of all rules about the run, those for information last.
 func (e *finder) findings(r *Result) []Finding {
 	var out []Finding
 	for _, rule := range Rules() {

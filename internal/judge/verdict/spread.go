@@ -11,7 +11,7 @@ import (
 	"tare/internal/unit"
 )
 
-// What a spread is the spread of.
+// The values whose spread is compared.
 const (
 	OfRuns   = "runs"   // the samples within a trial, of each trial
 	OfTrials = "trials" // the trials' figures
@@ -20,9 +20,9 @@ const (
 const (
 	// spreadMargin is the plan's margin for spreads: what varies less than 1.25 times as much varies alike.
 	spreadMargin = 0.25
-	// leastSamples is how many samples each trial needs for its own spread to say anything.
+	// leastSamples is the least number of samples of a trial from which its own spread can be told.
 	leastSamples = 8
-	// leastTrials is how many blocks the spread of trials needs.
+	// leastTrials is the least number of blocks from which the spread of trials can be told.
 	leastTrials = 8
 )
 
@@ -107,8 +107,8 @@ func withinTrials(s *series, metric string) map[blockKey]float64 {
 	return out
 }
 
-// betweenTrials is how far each trial's figure lies from the median of all others of its session, relatively. The trial
-// itself is left out of the median, which else would be one of them, and have no deviation.
+// betweenTrials returns the relative deviation of each trial's figure from the median of all others of its session. The
+// trial itself is left out of the median, which else would be one of them, and have no deviation.
 func (cm *cellMaker) betweenTrials(s *series, ck clock, c *cellBuilder) map[blockKey]float64 {
 	sessions := map[int][]blockKey{}
 	cost := map[blockKey]float64{}

@@ -12,13 +12,13 @@ import (
 	"tare/internal/unit"
 )
 
-// beyond is how many observations of each trial must lie beyond a quantile, on average, for a verdict on it.
+// beyond is the least number of observations of each trial beyond a quantile, on average, for a verdict on it.
 const beyond = 5
 
 // tailQuantiles are the quantiles that are compared, each where the observations bear it.
 var tailQuantiles = []float64{0.9, 0.99, 0.999}
 
-// leastObservations is how many observations a trial needs for a verdict on a quantile.
+// leastObservations returns the least number of observations of a trial for a verdict on a quantile.
 func leastObservations(q float64) int { return int(math.Ceil(beyond/(1-q) - 1e-6)) }
 
 // Tail compares how far out the slow end of a cell's times lies on both sides, where the cell's ratio compares their
@@ -30,7 +30,8 @@ type Tail struct {
 	// Metric is the metric that has the quantile of all operations of a trial; "" if it is one of the trial's samples.
 	Metric       string `json:"metric,omitempty"`
 	Observations int    `json:"observations"` // in the trial that has the fewest
-	// Needed is how many each trial needs. With fewer the verdict is withheld, and there is no ratio.
+	// Needed is the number of observations that each trial needs. With fewer the verdict is withheld, and there is no
+	// ratio.
 	Needed int `json:"observations_needed"`
 	record.Ratio
 	Margin    float64 `json:"margin"`    // beyond it a tail is DIFFERENT
@@ -74,7 +75,7 @@ func (cm *cellMaker) tails(c *cellBuilder) (tails []Tail, decisions []*stats.Dec
 	return tails, decisions
 }
 
-// tailOf tells how far out a quantile of a trial's observations lies.
+// tailOf computes the ratio of a quantile of a trial's observations to their median.
 type tailOf struct {
 	at, middle string // the metrics that have the quantile and the median; "" for samples
 	metric     unit.Metric
@@ -139,8 +140,8 @@ func (of *tailOf) observations(t *record.Trial) int {
 	return operations(t)
 }
 
-// operations is how many operations a trial did: its work, or the executions of its groups where a unit of work is more
-// than one.
+// operations is the number of a trial's operations: its work, or the executions of its groups where a unit of work is
+// more than one.
 func operations(t *record.Trial) int {
 	if len(t.Groups) == 0 {
 		return int(t.Work)
@@ -161,7 +162,7 @@ func (of *tailOf) fewest(s *series, keys []blockKey) int {
 	return n
 }
 
-// each is how far out the quantile lies in each trial.
+// each returns the ratio of the quantile to the median in each trial.
 func (of *tailOf) each(s *series) map[blockKey]float64 {
 	out := map[blockKey]float64{}
 	for k, t := range s.used {

@@ -12,8 +12,8 @@ import (
 )
 
 // Why takes a ratio apart: where the time of a unit of work goes in the candidate and in the baseline. The unit of all
-// figures is what the baseline takes, so that the parts of the baseline together are 1, those of the candidate the
-// ratio, and the differences the ratio less 1.
+// figures is the baseline's total, so that the parts of the baseline together are 1, those of the candidate the ratio,
+// and the differences the ratio less 1.
 type Why struct {
 	Workload string  `json:"workload"` // label
 	Metric   string  `json:"metric"`
@@ -35,7 +35,7 @@ type Why struct {
 	Unit   string    `json:"unit"` // of work: "read"
 	// Unmeasured has a reason for each part that a side does not measure.
 	Unmeasured map[string]string `json:"unmeasured,omitempty"`
-	// Serving is what worked for the candidate on the controller's machine during its trials.
+	// Serving lists the threads that worked for the candidate on the controller's machine during its trials.
 	Serving []Serving `json:"serving,omitempty"`
 	// Exits are those of the candidate's virtual processors, where KVM runs them, the most first.
 	Exits []Exit `json:"exits,omitempty"`
@@ -74,10 +74,11 @@ type Exit struct {
 }
 
 const (
-	// notTheTime is how far a ratio may be from that of the lengths of the trials, as a share, to be taken apart.
+	// notTheTime bounds the distance of a ratio from that of the lengths of the trials, as a share, for the ratio to be
+	// taken apart.
 	notTheTime = 0.02
-	// betweenRuns is the same for the time of a run of a command: what starts each run and sees to its end is in the
-	// trial, and in its account, but not in the figure.
+	// betweenRuns is the same for the time of a run of a command: the work of starting each run and seeing to its end
+	// is in the trial, and in its account, but not in the figure.
 	betweenRuns = 0.15
 
 	commandTime = "seconds" // of a run
@@ -168,8 +169,8 @@ func unmeasured(c *cellBuilder, pairs []accounted, names []string) map[string]st
 	return all
 }
 
-// besideTheTime is how far the ratio is from that of the lengths of the trials, as a share: next to nothing if the
-// figure is the time of a unit of work, or a rate of units.
+// besideTheTime returns the distance of the ratio from that of the lengths of the trials, as a share: next to nothing
+// if the figure is the time of a unit of work, or a rate of units.
 func (c *cellBuilder) besideTheTime(pairs []accounted) float64 {
 	var off []float64
 	for _, p := range pairs {
@@ -184,8 +185,8 @@ func (c *cellBuilder) besideTheTime(pairs []accounted) float64 {
 // tells by its ticks fills a lane by some more than there is.
 const unevenLanes = 1.1
 
-// lanes is how many threads work side by side, on both sides: what one that is held back has less of is waiting, and no
-// other way to work. 0 where the sides are alike.
+// lanes returns the number of threads side by side that both sides are given where theirs differ: the lanes that the
+// side held back lacks are waiting, and no other way to work. 0 where the sides are alike.
 func lanes(pairs []accounted) float64 {
 	var all [2][]float64
 	for _, p := range pairs {

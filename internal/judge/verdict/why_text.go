@@ -47,7 +47,7 @@ func (cm *cellMaker) partText(w *Why, name string) string {
 	return "waiting for something else"
 }
 
-// Digits is how many digits behind the point the ratio and its parts are told with.
+// Digits is the number of digits behind the point in the texts of the ratio and its parts.
 func (w *Why) Digits() int {
 	switch {
 	case w.Ratio < 0.0995:

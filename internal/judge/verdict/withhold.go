@@ -61,7 +61,7 @@ func (wh *withholder) withholdUnlike(c *cellBuilder) {
 	withholdLevels(c)
 }
 
-// leastLevel is how far apart the ratios of two levels lie at least.
+// leastLevel is the least ratio between the ratios of two levels.
 const leastLevel = 1.25
 
 // withholdLevels withholds the verdict of a cell whose ratio changed in the middle of the run and stayed: there are two
@@ -142,8 +142,8 @@ func (wh *withholder) withholdChecks(c *cellBuilder) {
 // checkOutput is the check of what a command prints; the warm-up of each target shows the beginning of it.
 const checkOutput = "output"
 
-// firstDifference says where the outputs of a cell's two sides begin to differ, as far as both are known; "" if they
-// are not, or if the check is about something else.
+// firstDifference has the place at which the outputs of a cell's two sides begin to differ, in words, as far as both
+// are known; "" if they are not, or if the check is about something else.
 func (wh *withholder) firstDifference(c *cellBuilder, check string) string {
 	a, ok := wh.shown[shownKey{c.Workload, c.Target, 0}]
 	b, too := wh.shown[shownKey{c.Workload, c.Baseline, 0}]

@@ -16,13 +16,13 @@ const flushes = "flushes"
 // notWaiting are the durability classes in which a flush returns without waiting for a disk.
 var notWaiting = map[string]bool{"ignores-flushes": true, "memory": true}
 
-// lasting is what a workload declares of what it makes; nothing for one that is not known.
+// lasting is a workload's declaration of the data that it makes to last; the zero value for an unknown workload.
 func lasting(w *plan.Workload) workload.Lasting { return all.Named(w.Kind).Lasts(w.Params) }
 
-// is says what the work of a workload is.
+// is returns the traits of a workload's kind.
 func is(w *plan.Workload) *workload.Traits { return &all.Named(w.Kind).Is }
 
-// writes tells whether a metric of a workload depends on what a flush does.
+// writes tells whether a metric of a workload depends on the effect of a flush.
 func writes(w *plan.Workload, metric string) bool { return lasting(w).Ranked(metric) }
 
 // withholdDurability withholds the verdict on writes of targets in different durability classes, or of servers that
@@ -108,9 +108,9 @@ func promisesDiffer(a, b *series) (d promise.Difference, differ bool) {
 	return d, false
 }
 
-// UnlikeWrites says why a figure of a workload in a target cannot be ranked between two runs, of which there are the
-// trials that count: a flush does something else there, or the server promises something else. "" where that is not so,
-// or not known.
+// UnlikeWrites returns the reason why a figure of a workload in a target cannot be ranked between two runs, given as
+// their results and the trials that count: a flush has another effect there, or the server promises another durability.
+// "" where that is not so, or not known.
 func UnlikeWrites(w *plan.Workload, metric, target string, runs [2]*Result, trials [2][]*record.Trial) string {
 	l := lasting(w)
 	if !l.Ranked(metric) {

@@ -30,7 +30,7 @@ func (c *Cell) UnlikeWrites() bool {
 }
 
 const (
-	// flushesApart is how many times the flushes of one side are another's before they count as unlike.
+	// flushesApart is the least ratio of the flushes of two sides that counts as unlike.
 	flushesApart = 3
 	// fewestFlushes are needed in a trial: a journal is committed now and then, whatever the work does, ...
 	fewestFlushes = 4
@@ -44,7 +44,7 @@ const (
 // ownFigures are the figures of a command that do not depend on what it waits for.
 var ownFigures = []string{"user_seconds", "system_seconds", "max_rss_bytes", "page_faults"}
 
-// flushed is what the disks of a side's system counted in its trials.
+// flushed has the counts of flushes of a side's trials, by the disks of its system or by its servers.
 type flushed struct {
 	target string
 	class  string // as durabilityClass
@@ -94,7 +94,7 @@ func (wh *withholder) flushedIn(target string, s *series, place workload.Place) 
 	return f
 }
 
-// flushedByServer is what the servers of a side counted of their own flushes by a counter of theirs.
+// flushedByServer returns the counts of a side's flushes by a counter of its servers.
 func flushedByServer(target string, s *series, counter string) *flushed {
 	f := &flushed{target: target, lanes: 1}
 	var rates, units []float64
@@ -226,7 +226,7 @@ func sameCalls(a, b *series) bool {
 	return true
 }
 
-// unlikeFlushes says how two sides flushed differently; "" if they did not.
+// unlikeFlushes describes the difference between the flushes of two sides; "" if there is none.
 func unlikeFlushes(c *cellBuilder, a, b *flushed, byUser bool) string {
 	apart := float64(flushesApart)
 	if !byUser { // lanes may share a flush, and do so the more the slower it is
