@@ -31,7 +31,7 @@ type abCommand struct {
 	flags abFlags
 }
 
-// abFlags are what the flags say of the variants.
+// abFlags has the flags about the variants.
 type abFlags struct {
 	names                      []string
 	environment, dir           string
@@ -247,7 +247,7 @@ func (cmd *abCommand) plan(all []variant) (*plan.Plan, error) {
 	return plan.FromFlags(base, f, cmd.tables())
 }
 
-// place is where the commands run.
+// place is the environment in which the commands run.
 func (a *abFlags) place() (env.Spec, error) {
 	s, err := env.ParseSpec(a.environment)
 	if err != nil {

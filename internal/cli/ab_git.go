@@ -18,7 +18,7 @@ import (
 	"tare/internal/unit"
 )
 
-// saidByBuild is how many of the last lines of a build that failed are shown.
+// saidByBuild is the number of last lines that are shown of a build that failed.
 const saidByBuild = 15
 
 // checkOut gives each revision a worktree, builds it there and has its variants run there, elsewhere in a copy of it.
@@ -90,8 +90,8 @@ func (cmd *abCommand) checkOut(ctx context.Context, revisions []string, all []va
 	return release, nil
 }
 
-// sayLeft says what runs that were killed have left in the repository: worktrees, or only git's records of them, as
-// after a reboot. Neither is in the way of this run.
+// sayLeft writes the leftovers of killed runs in the repository: worktrees, or only git's records of them, as after a
+// reboot. Neither is in the way of this run.
 func (cmd *abCommand) sayLeft(repo *worktree.Repo) {
 	killed, gone := 0, 0
 	for _, path := range repo.Worktrees() {

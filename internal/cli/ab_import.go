@@ -44,7 +44,7 @@ func (cmd *abCommand) imported(c *cobra.Command, args []string) error {
 	return showImported(cmd.out, all, cmd.width(100))
 }
 
-// shortest is how much of a command a table shows, in characters.
+// shortest bounds a command in a table, in characters.
 const shortest = 40
 
 func showImported(w io.Writer, all []hyperfine.Result, width int) error {
@@ -101,7 +101,8 @@ func showImported(w io.Writer, all []hyperfine.Result, width int) error {
 	return nil
 }
 
-// inTurn says how the commands of an export are run in turn, by a shell where they need one, as hyperfine ran them.
+// inTurn is a sentence with the command line that runs the commands of an export in turn, by a shell where they need
+// one, as hyperfine ran them.
 func inTurn(all []hyperfine.Result) string {
 	words, shell, seen := []string{"tare ab"}, false, map[string]bool{}
 	for i := range all {
@@ -148,7 +149,7 @@ func addHyperfine(fl *pflag.FlagSet) {
 	}
 }
 
-// refuseHyperfine says what does the same as a flag of hyperfine's.
+// refuseHyperfine is the error for a flag of hyperfine's, with the flag that does the same here.
 func refuseHyperfine(fl *pflag.FlagSet) error {
 	for _, f := range ofHyperfine {
 		if fl.Changed(f.name) {

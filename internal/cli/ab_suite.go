@@ -36,8 +36,8 @@ func (cmd *abCommand) suite(ctx context.Context, all []variant) error {
 	return nil
 }
 
-// looks is when a comparison of so many figures decides: once, at the end. A case that stands alone among hundreds
-// needs more blocks than a first look has, and the first case must not end the run for all.
+// looks are the blocks after which a comparison of so many figures decides: once, at the end. A case that stands alone
+// among hundreds needs more blocks than a first look has, and the first case must not end the run for all.
 func (a *abFlags) looks(blocks, variants int, alpha float64) []int {
 	if blocks > 0 {
 		return []int{blocks}

@@ -118,7 +118,7 @@ func (a *abFlags) variants(lines, revisions []string, place env.Spec) ([]variant
 	return all, nil
 }
 
-// common is what all variants have.
+// common returns the settings that all variants share.
 func (a *abFlags) common(place env.Spec) (variant, error) {
 	shell := a.shell
 	if a.noShell {

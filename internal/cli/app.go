@@ -37,7 +37,8 @@ const (
 	exitInconclusive = 4
 )
 
-// app is what every command shares. Nothing below package cli looks at the process's arguments, streams or environment.
+// app has the shared state of all commands. Nothing below package cli looks at the process's arguments, streams or
+// environment.
 type app struct {
 	console
 	catalog
@@ -55,7 +56,7 @@ type console struct {
 	log          *slog.Logger
 }
 
-// catalog is what tare can enter and what it can measure.
+// catalog lists the environments that tare can enter and the work that it can measure.
 type catalog struct {
 	drivers *env.Registry
 	kinds   []workload.Kind
@@ -163,7 +164,7 @@ Try "tare run" to measure what this machine has, or "tare doctor" to see what it
 	return root
 }
 
-// flagMistakes are what the parsers of numbers and durations say, and what a user can do with that.
+// flagMistakes are the errors of the parsers of numbers and durations, with words that a user understands.
 var flagMistakes = []struct {
 	said   *regexp.Regexp
 	expect string

@@ -39,7 +39,7 @@ func (cat *catalog) here(ctx context.Context) []string {
 	return specs
 }
 
-// available tells what of this machine's environments and mounts can work. Each driver is asked once, and only when a
+// available lists the environments and mounts of this machine that can work. Each driver is asked once, and only when a
 // plan wants to know.
 func (cat *catalog) available(ctx context.Context) func(s env.Spec, mount *env.Spec) (bool, string) {
 	ask := func(question func(context.Context) env.Status) env.Status {
@@ -149,7 +149,7 @@ func defaultPlan(specs []string, given bool) (name string, src []byte) {
 // The other one, /tmp, is memory on many systems, and file workloads there would weigh memory.
 const persistentTemp = "/var/tmp"
 
-// scratchBase is where a run's private directory is made: where the user says with TMPDIR, else on a disk.
+// scratchBase is the folder in which a run's private directory is made: TMPDIR, if the user set it, else one on a disk.
 func (con *console) scratchBase() string {
 	if dir := con.getenv("TMPDIR"); dir != "" {
 		return dir

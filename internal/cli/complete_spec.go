@@ -74,7 +74,7 @@ func (cp *completer) completeEnvironment(c *cobra.Command, args []string,
 	return open(out)
 }
 
-// nameEnd is where the driver begins: behind NAME=, or at the beginning.
+// nameEnd is the offset at which the driver begins: behind NAME=, or at the beginning.
 func nameEnd(spec string) int {
 	if i := strings.IndexAny(spec, "=:?"); i >= 0 && spec[i] == '=' {
 		return i + 1

@@ -19,8 +19,8 @@ import (
 	"tare/internal/suggest"
 )
 
-// costOptions is what the command line asks beyond the ratios: costs per something that is paid for, and what a saving
-// is worth. tare run and tare report share it.
+// costOptions has the flags for figures beyond the ratios: costs per resource that is paid for, and the value of a
+// saving. tare run and tare report share it.
 type costOptions struct {
 	per      string
 	unequal  bool
@@ -133,7 +133,7 @@ func (n *costOptions) check(p *plan.Plan) error {
 	return n.names(p)
 }
 
-// costResult is what the flags ask of a result, computed. failed tells which of it the figures cannot answer.
+// costResult has the figures that the flags ask for. failed names those that the result does not have.
 type costResult struct {
 	table  *costper.Table
 	worth  *costper.Answers

@@ -99,7 +99,7 @@ func (cmd *durabilityCommand) cuttable() (names []string) {
 	return names
 }
 
-// options checks the flags.
+// durabilityOptions returns the options of a test by the flags, and an error for wrong ones.
 func (cmd *durabilityCommand) durabilityOptions() (o durability.Options, err error) {
 	f := &cmd.flags
 	if f.format != "text" && f.format != "json" {
@@ -182,7 +182,7 @@ func (cmd *durabilityCommand) durability(ctx context.Context) (err error) {
 	if r == nil || len(r.Pulls) == 0 {
 		return err
 	}
-	// What was seen before the end is told also where the end came early.
+	// Results from before the end are told also where the end came early.
 	if e := cmd.durabilityResult(r, out, f.format); e != nil {
 		return errors.Join(err, e)
 	}

@@ -14,7 +14,7 @@ import (
 	"tare/internal/run/durability"
 )
 
-// audited is what was read in one configuration.
+// audited has the findings in one configuration.
 type audited struct {
 	File     string               `json:"file"`
 	Kind     string               `json:"kind"`
@@ -61,7 +61,7 @@ What can be read:
 	return c
 }
 
-// What --fail-on may say; weakens includes ignores.
+// Values of --fail-on; weakens includes ignores.
 const (
 	failIgnores = "ignores"
 	failWeakens = "weakens"

@@ -51,7 +51,7 @@ func (f *failIf) judge(figures []failif.Figure) ([]failif.Outcome, error) {
 	return out, nil
 }
 
-// check parses the conditions and holds their names against a plan, before hours are spent on it.
+// checkFailIf parses the conditions and checks their names against a plan, before hours are spent on it.
 func (cat *catalog) checkFailIf(f *failIf, p *plan.Plan) error {
 	if err := f.parse(); err != nil {
 		return err

@@ -118,7 +118,7 @@ func (cmd *fleetCollectCommand) collect(ctx context.Context, dir string, bundles
 	return cmd.store.recordFleet(ctx, cmd.app, cmd.quiet, dir)
 }
 
-// fleetOptions are what a fleet's folder is read with; done removes what was made for that.
+// fleetOptions are the options with which a fleet's folder is read; done removes the files that were made for that.
 func (a *app) fleetOptions(rules fleet.Rules) (o collect.Options, done func(), err error) {
 	dir, release, err := leftover.New(a.scratchBase(), newRunID())
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 	"tare/internal/unit"
 )
 
-// foresee says what would run the parts and where, of a run that goes on how far each is, and starts nothing.
+// foresee lists the parts of a fleet with the program and the place of each, and of a run that goes on the phase of
+// each. It starts nothing.
 func (cmd *fleetRunCommand) foresee(c *dispatch.Config) error {
 	s, err := dispatch.ReadState(c.Dir)
 	switch {

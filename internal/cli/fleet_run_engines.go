@@ -85,7 +85,7 @@ func (cmd *fleetRunCommand) programs() (there string, others map[deploy.Platform
 // elfMachines are the numbers of processors in an ELF file, by GOARCH.
 var elfMachines = map[string]uint16{"amd64": 62, "arm64": 183, "riscv64": 243}
 
-// isFor says why a file is no program for a platform, as far as its first bytes tell.
+// isFor returns the reason why a file is no program for a platform, as far as its first bytes tell.
 func isFor(p deploy.Platform, file string) error {
 	f, err := os.Open(file)
 	if err != nil {
@@ -163,7 +163,7 @@ func (cmd *fleetRunCommand) slurmEngine(c *dispatch.Config, p *plan.Plan, src []
 	return nil
 }
 
-// budgetShare is what a job's time limit has beyond the plan's budget, which covers all that the part does but its
+// budgetShare is the part of a job's time limit beyond the plan's budget, which covers all that the part does but its
 // start and its end.
 const budgetShare = 5 * time.Minute
 

@@ -147,8 +147,8 @@ func (cmd *fleetShardCommand) shard(ctx context.Context, part, name string) erro
 	return cmd.packed()
 }
 
-// asked is what a plan asks this host for, and the identity of what it asks all hosts for: a plan that says missing:
-// skip may be less on this one. A plan without environments means the host alone, whatever else a machine has.
+// asked returns the plan for this host, and the identity of the plan for all hosts: one that says missing: skip may be
+// less on this one. A plan without environments means the host alone, whatever else a machine has.
 func (a *app) asked(ctx context.Context, name string, src []byte, flags *plan.Flags) (*plan.Plan, string, error) {
 	t := a.tablesHere(ctx)
 	t.Here = nil
@@ -167,7 +167,7 @@ func (a *app) asked(ctx context.Context, name string, src []byte, flags *plan.Fl
 	return p, plan.Identity(all), nil
 }
 
-// hostName is what the fleet calls this host.
+// hostName is the fleet's name of this host.
 func (cmd *fleetShardCommand) hostName() string {
 	if cmd.host != "" {
 		return cmd.host
@@ -218,7 +218,7 @@ func (cmd *fleetShardCommand) carryOut(ctx context.Context, p *plan.Plan, mark *
 
 func (cmd *fleetShardCommand) packed() error {
 	out := filepath.Clean(cmd.flags.out) + bundle.Ext
-	// What an earlier call packed stays: what is finished does not change.
+	// A bundle that an earlier call packed stays: a finished part does not change.
 	if _, err := os.Stat(out); err != nil {
 		if err := bundle.Pack(cmd.flags.out, out); err != nil {
 			return err
@@ -240,7 +240,7 @@ func (cmd *fleetShardCommand) packed() error {
 // fleet run` asks by it whether the part goes on.
 const ownLock = ".lock"
 
-// lease is how long the lock of a node that has gone may last on a network file system.
+// lease bounds the life of the lock of a node that has gone, on a network file system.
 const lease = 3 * time.Minute
 
 // mine keeps a second call for the same folder away. It waits, because what holds the lock may be a node that has gone.
@@ -264,8 +264,8 @@ func (cmd *fleetShardCommand) mine(ctx context.Context) (*filelock.Lock, error) 
 // lockName is the name of the lock that keeps parts on one machine apart.
 const lockName = "tare-fleet.lock"
 
-// lockPlaces are where all users of a machine can meet. A scheduler may give each job a /tmp of its own, and some
-// systems let only root write to the other.
+// lockPlaces are the folders in which all users of a machine can meet. A scheduler may give each job a /tmp of its own,
+// and some systems let only root write to the other.
 func lockPlaces() []string {
 	if runtime.GOOS == "windows" {
 		return []string{filepath.Join(os.TempDir(), lockName)}
@@ -314,7 +314,7 @@ func (cmd *fleetShardCommand) alone(ctx context.Context, part string) (release f
 	return release, nil
 }
 
-// holds is what this process says in a lock that it holds: who it is, and in words what it does.
+// holds is the text of this process in a lock that it holds: its identity, and in words its work.
 func (cmd *fleetShardCommand) holds(part string) string {
 	self, err := leftover.Self()
 	if err != nil {

@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// mostHostsTold is how many hosts a fleet may have for each change of each to have a line.
+	// mostHostsTold is the largest number of hosts of a fleet at which each change of each has a line.
 	mostHostsTold = 64
-	// mostOfSort is how many hosts of a larger one are named that failed, and how many that are stuck.
+	// mostOfSort bounds the hosts of a larger one that are named as failed, and those that are named as stuck.
 	mostOfSort = 20
 	// tellEvery is the time between two lines of counts.
 	tellEvery = 30 * time.Second
 )
 
-// fleetTeller says what becomes of the parts of a fleet: each change, or in a large fleet how many are how far, and
-// which fail.
+// fleetTeller writes the progress of the parts of a fleet: each change, or in a large fleet the number of parts in each
+// phase, and those that fail.
 type fleetTeller struct {
 	w     io.Writer
 	quiet bool // only what failed
@@ -35,7 +35,7 @@ type fleetTeller struct {
 
 func (t *fleetTeller) large() bool { return t.hosts > mostHostsTold }
 
-// part says what has become of one.
+// part writes the new phase of a part.
 func (t *fleetTeller) part(p dispatch.Part) {
 	bad := p.Phase == dispatch.Failed || p.Phase == dispatch.Stuck
 	if t.quiet && p.Phase != dispatch.Failed || t.large() && !bad {
@@ -62,7 +62,7 @@ func (t *fleetTeller) part(p dispatch.Part) {
 	fmt.Fprintf(t.w, "%-9s  %s\n", p.Phase, printableLine(text))
 }
 
-// round says how far all parts of a large fleet are, now and then and at the end.
+// round writes the number of parts of a large fleet in each phase, now and then and at the end.
 func (t *fleetTeller) round(parts []dispatch.Part) {
 	t.hosts = len(parts)
 	if t.quiet || !t.large() {

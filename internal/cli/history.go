@@ -106,7 +106,7 @@ func (cmd *historyCommand) openWith(ctx context.Context, add bool, o history.Opt
 	return history.OpenWith(ctx, address, o)
 }
 
-// dataDir is where a user's data are kept: by the XDG base directory specification, and on Windows where it says.
+// dataDir is the folder of a user's data: by the XDG base directory specification, and on Windows by the system.
 func (cmd *historyCommand) dataDir() (string, error) {
 	for _, name := range []string{"XDG_DATA_HOME", "LOCALAPPDATA"} {
 		if dir := cmd.getenv(name); filepath.IsAbs(dir) {

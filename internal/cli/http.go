@@ -27,7 +27,7 @@ func (cmd *httpCommand) command() *cobra.Command {
 	return root
 }
 
-// httpInspect is what `tare http inspect` is told.
+// httpInspect has the flags of `tare http inspect`.
 type httpInspect struct {
 	inspecting
 	logFormat, fields string

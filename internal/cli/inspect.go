@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// inspecting is what `tare sql inspect` and `tare http inspect` are told alike.
+// inspecting has the flags that `tare sql inspect` and `tare http inspect` share.
 type inspecting struct {
 	format, out, zone string
 	top               int

@@ -29,11 +29,12 @@ type interrupts struct {
 const (
 	// bounce is within what time two Ctrl-C count once.
 	bounce = 300 * time.Millisecond
-	// impatience is how long after the first SIGTERM another one means it.
+	// impatience is the time after the first SIGTERM from which on another one ends tare at once.
 	impatience = 3 * time.Second
-	// grace is how long a command that made nothing has to end by itself: it may be reading what never comes.
+	// grace bounds the time in which a command that made nothing has to end by itself: it may be reading data that
+	// never come.
 	grace = 2 * time.Second
-	// lastWords is how long the last message may wait for a terminal that shows nothing, as after Ctrl-S.
+	// lastWords bounds the wait of the last message for a terminal that shows nothing, as after Ctrl-S.
 	lastWords = 200 * time.Millisecond
 )
 

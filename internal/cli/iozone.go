@@ -217,7 +217,7 @@ func (o *iozone) listRows(f *pflag.FlagSet) ([]matrix.Row, error) {
 			recs = []int64{4 << 10}
 		}
 	}
-	// What the user says of records holds for every file; only the automatic choice leaves the small ones out.
+	// The user's choice of records holds for every file; only the automatic choice leaves the small ones out.
 	crossover := !o.all && len(sizes) == 0 && len(recs) == 0 && !f.Changed("max-record") && !f.Changed("min-record")
 	rows := matrix.Rows(bounds[0], bounds[1], bounds[2], bounds[3], crossover)
 	if len(recs) == 0 {

@@ -32,7 +32,7 @@ func (o *iozone) end(w io.Writer, done []matrix.Done) error {
 	return explainMarks(w, done)
 }
 
-// banner says what is done, in the place where iozone does.
+// banner describes the run, in the place of iozone's banner.
 func (o *iozone) banner(w io.Writer, dir string) {
 	_, on := fileio.Volume(dir)
 	fmt.Fprintf(w, "\ttare iozone: the matrix of iozone 3.489 on %s\n\n\tRun began: %s\n\n", on,

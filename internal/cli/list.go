@@ -74,7 +74,7 @@ func (cmd *listCommand) command() *cobra.Command {
 	return c
 }
 
-// listTopics are what can be listed, in that order.
+// listTopics are the topics of tare list, in that order.
 var listTopics = []string{"environments", "mounts", "workloads", "studies"}
 
 // mountKinds returns the kinds of mounts over all drivers, each with the drivers that have it.
@@ -347,7 +347,7 @@ func (cmd *listCommand) listJSON() error {
 	return e.Encode(l)
 }
 
-// firstSentence is what fits into a list.
+// firstSentence returns the first sentence of a text, which fits into a list.
 func firstSentence(s string) string {
 	if head, _, ok := strings.Cut(s, ". "); ok {
 		return head

@@ -36,7 +36,7 @@ type live struct {
 	closing bool
 }
 
-// liveState is what the line says.
+// liveState has the content of the line.
 type liveState struct {
 	began           time.Time
 	budget          time.Duration
@@ -180,7 +180,7 @@ func (s *liveState) count(e schedule.Event) {
 	}
 }
 
-// closeTime is how long the end of a run waits for a terminal that shows nothing.
+// closeTime bounds the wait at the end of a run for a terminal that shows nothing.
 const closeTime = 2 * time.Second
 
 func (l *live) close() {
@@ -214,8 +214,9 @@ func (l *live) line(width int) string {
 // minBar is the least width at which a bar tells anything.
 const minBar = 12
 
-// line is what runs now, then how far the run is, in a width. In a narrow one, names are shortened first and then the
-// bar, the verdicts, the budget and the forecast are left out, in this order; the block and the time always stay.
+// line has the current step, then the progress of the run, in a width. In a narrow one, names are shortened first and
+// then the bar, the verdicts, the budget and the forecast are left out, in this order; the block and the time always
+// stay.
 func (s *liveState) line(width int, now time.Time) string {
 	facts := s.facts(now)
 	const least = 30 // what stays of names and block
@@ -238,7 +239,7 @@ func (s *liveState) line(width int, now time.Time) string {
 	return runewidth.Truncate(left+strings.Repeat(" ", max(space, 0)+1)+bar+right, width, "")
 }
 
-// facts are how far the run is, the most important first.
+// facts are the parts of the run's progress, the most important first.
 func (s *liveState) facts(now time.Time) []string {
 	f := []string{clock(now.Sub(s.began))}
 	if left := s.left - now.Sub(s.leftAt); s.left > 0 && left > 0 {
@@ -267,7 +268,7 @@ func (s *liveState) share(now time.Time) float64 {
 	return min(1, float64(passed)/float64(passed+left+1))
 }
 
-// now is what is done at the moment, in a width. The last part is never shortened: it is what moves.
+// now is the current step, in a width. The last part is never shortened: it is the one that changes.
 func (s *liveState) now(width int) string {
 	last := s.doing
 	if last == "" {

@@ -61,8 +61,8 @@ func (a *app) read(in opened, name string) (*loaded, error) {
 	return l, nil
 }
 
-// damageOf says what is wrong with a bundle, for its report. Errors name the folder that was read, which says where on
-// this machine it lay, and of a packed bundle means nothing by the time it is read. The texts have the bundle's name
+// damageOf lists the faults of a bundle, for its report. Errors name the folder that was read, which says where on this
+// machine it lay, and of a packed bundle means nothing by the time it is read. The texts have the bundle's name
 // instead.
 func damageOf(folder, name string, errs ...error) []string {
 	var out []string

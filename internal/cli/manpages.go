@@ -18,7 +18,7 @@ type manCommand struct {
 	*app
 }
 
-// manCommand writes the manual pages: a hidden command, because packages call it and nobody else.
+// command returns the command that writes the manual pages: a hidden one, because packages call it and nobody else.
 func (cmd *manCommand) command() *cobra.Command {
 	return &cobra.Command{
 		Use: "man DIR", Short: "Write the manual pages into a folder, one for each command", Hidden: true,
@@ -54,7 +54,7 @@ func manTree(dir string, c *cobra.Command) error {
 // manName is a page's name: tare-guest-fetch.
 func manName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
 
-// exitCodes are what every page says of how a command ends.
+// exitCodes are the exit codes with their meanings, which every page has.
 var exitCodes = []struct {
 	code int
 	doc  string

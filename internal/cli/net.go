@@ -92,7 +92,7 @@ func (cmd *netCommand) serve(ctx context.Context, listen string, once bool) erro
 	return last
 }
 
-// tellServed says what became of a test.
+// tellServed writes the outcome of a test.
 func tellServed(w io.Writer, r *serve.Report) {
 	if r.Sending+r.Receiving == 0 && r.Err != nil {
 		fmt.Fprintf(w, "%s: no test: %v\n", r.Client, r.Err)

@@ -209,7 +209,7 @@ complete and check plans with it: "tare init" writes a line into the plan that n
 	return c
 }
 
-// shownPlan is how a plan file is called in messages.
+// shownPlan is the name of a plan file in messages.
 func shownPlan(name string) string {
 	if name == "-" {
 		return "standard input"

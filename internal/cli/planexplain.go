@@ -140,7 +140,7 @@ func (x *explanation) mount(e *plan.Target, here availability) {
 	x.here(here(of.Spec, &e.Spec))
 }
 
-// settings says what each setting means that is not left at its default.
+// settings writes the meaning of each setting that is not left at its default.
 func (x *explanation) settings(s env.Spec, known []env.Setting) {
 	for _, name := range sortedKeys(s.Settings) {
 		doc := ""
@@ -195,7 +195,7 @@ func (x *explanation) work(w *plan.Workload) {
 	x.workNeeds(k, w)
 }
 
-// neighbour says what works beside which targets, and where.
+// neighbour writes the work of a neighbour, its place, and the targets beside it.
 func (x *explanation) neighbour(n *plan.Neighbour) {
 	k, ok := x.kind(n.Kind)
 	if !ok {

@@ -149,7 +149,7 @@ func seconds(d time.Duration) string {
 	return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
 }
 
-// left says how long it takes still; nothing after the last block.
+// left is the remaining time in words; "" after the last block.
 func left(d time.Duration) string {
 	if d < 50*time.Millisecond {
 		return ""

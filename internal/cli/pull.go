@@ -115,7 +115,7 @@ target's branch meanwhile does not count. What was found is written to change.js
 	return c
 }
 
-// change is what the CI system says.
+// change returns the change by the CI system's description.
 func (con *console) change() (*forge.Change, error) {
 	return forge.Detect(con.getenv, func(name string) (io.ReadCloser, error) { return os.Open(name) })
 }
@@ -179,7 +179,7 @@ func writeJSON(name string, v any) error {
 // maxChange bounds change.json, in bytes.
 const maxChange = 64 << 10
 
-// begun is what begin wrote. Without that, it is what the CI system says.
+// begun returns the change that begin wrote. Without that, it is that of change.
 func (con *console) begun(dir string) (*forge.Change, error) {
 	f, err := os.Open(filepath.Join(dir, changeFile))
 	if errors.Is(err, fs.ErrNotExist) {

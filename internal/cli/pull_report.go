@@ -222,7 +222,8 @@ func (x *processors) see(spec, where, model string) {
 	}
 }
 
-// changed says where the model changed between two of one kind of place; "" if it did not.
+// changed names the processors before and after a change of the model between two of one kind of place; "" if there was
+// none.
 func (x *processors) changed() string {
 	for i, b := range x.seen {
 		for _, a := range x.seen[:i] {
@@ -235,7 +236,7 @@ func (x *processors) changed() string {
 	return ""
 }
 
-// firstFailure says why there are no figures, as far as the result has it.
+// firstFailure is the reason why there are no figures, as far as the result has it.
 func firstFailure(r *verdict.Result) string {
 	for i := range r.Targets {
 		if e := r.Targets[i].Error; e != nil {
@@ -250,10 +251,10 @@ func firstFailure(r *verdict.Result) string {
 	return ""
 }
 
-// lastOfLog is how much of a log is read, from its end, in bytes.
+// lastOfLog bounds the end of a log that is read, in bytes.
 const lastOfLog = 64 << 10
 
-// saidIn is what a log ends with, and the line of it that says what went wrong.
+// saidIn returns the end of a log, and the line of it that names the error.
 func saidIn(name string, code int) (problem, tail string, err error) {
 	problem = fmt.Sprintf("tare ab ended with exit code %d", code)
 	if name == "" {

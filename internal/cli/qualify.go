@@ -230,7 +230,7 @@ func (cmd *qualifyCommand) measure(ctx context.Context, theirs *plan.Plan) error
 	if f.out == "" && !f.dryRun {
 		f.out = "tare-qualify-" + time.Now().Format("20060102-150405")
 	}
-	// What is said of the machine is said once, at the end.
+	// The verdict on the machine is told once, at the end.
 	f.render = func(io.Writer, *report.Model) error { return nil }
 	if f.dryRun {
 		return (&runCommand{app: cmd.app, flags: f}).measure(ctx, p)

@@ -42,8 +42,8 @@ func (a *app) record(ctx context.Context, s *history.Store, arg string) (history
 	return change, &e, err
 }
 
-// entry is what is recorded of a bundle, the packed bundle with it if that is asked for. A damaged one is refused: half
-// a run would pass for a run for ever after.
+// entry returns the record of a bundle for a history, with packed also the packed bundle. A damaged one is refused:
+// half a run would pass for a run for ever after.
 func (a *app) entry(arg string, packed bool) (history.Entry, error) {
 	in, err := a.folder(arg)
 	if err != nil {
@@ -140,8 +140,8 @@ func (a *atMost) Write(p []byte) (int, error) {
 	return a.w.Write(p)
 }
 
-// recordPatience is how long results of a measurement wait for their server: what took an hour is not given up in a
-// minute.
+// recordPatience bounds the time for which results of a measurement wait for their server: an hour's work is not given
+// up in a minute.
 const recordPatience = 10 * time.Minute
 
 // storeFlag is --store of the commands that measure or collect.
@@ -235,7 +235,7 @@ func (f *storeFlag) recordFleet(ctx context.Context, a *app, quiet bool, dir str
 	return f.record(ctx, a, quiet, bundles...)
 }
 
-// waitsForStore says why a server is waited for.
+// waitsForStore tells the user the reason why a server is waited for.
 func (a *app) waitsForStore(reason string) {
 	fmt.Fprintf(a.err, "waiting    for the server of the history: %s\n", printableLine(reason))
 }

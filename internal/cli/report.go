@@ -134,7 +134,7 @@ in it as by "tare bundle pack --redact". Read it before you post it; --redact-wo
 	return c
 }
 
-// shownName is how a report calls its bundle: as it was typed where the reader sits, so that its commands can be
+// shownName is a report's name of its bundle: as it was typed where the reader sits, so that its commands can be
 // pasted. What is passed on does not say where it lay on this machine, nor does anything that is made of a redacted
 // bundle.
 func shownName(arg, format, out string, redacted bool) string {
@@ -144,7 +144,7 @@ func shownName(arg, format, out string, redacted bool) string {
 	return filepath.Base(arg)
 }
 
-// longestCommand is how long a command line may be that a report shows, in bytes.
+// longestCommand bounds a command line that a report shows, in bytes.
 const longestCommand = 1000
 
 // commandLine writes the arguments of tare run as a shell takes them; "" for more than one cares to paste.
@@ -208,7 +208,7 @@ func formatOf(name string) (format string, known bool) {
 	return "text", suffix == ""
 }
 
-// printOptions are how the terminal's report is to look.
+// printOptions are the settings of the terminal's report.
 type printOptions struct{ ascii, details, why bool }
 
 // whyDoc is the help of --why.

@@ -224,7 +224,7 @@ func replacements(p *plan.Plan, environments []string) (plan.Flags, error) {
 	return f, nil
 }
 
-// cannot says why an environment or a mount cannot be had on this machine; "" when nothing is known against it.
+// cannot returns the reason why an environment or a mount cannot be had on this machine; "" when none is known.
 func (cat *catalog) cannot(p *plan.Plan, e *plan.Target, here []env.Status, gone map[string]bool) string {
 	if e.IsMount() {
 		of, ok := p.Target(e.Of)

@@ -345,7 +345,7 @@ func (x *execution) carryOut(ctx context.Context) (err error) {
 			Kinds: x.kind}); err != nil {
 			return err
 		}
-		// What cannot be printed is in the bundle all the same, and how to go on is said in any case.
+		// A result that cannot be printed is in the bundle all the same, and the way to go on is told in any case.
 		m := report.NewModel(result)
 		m.Trials, m.Plan, m.FailIf, m.Bundle = trials, x.plan, outcomes, x.dir
 		render := x.flags.render
@@ -447,7 +447,8 @@ func (x *execution) sayLog(text string) {
 	}
 }
 
-// sayLogs says what of the logs of a plan would be replayed, in which targets, and what not, and why.
+// sayLogs writes the parts of a plan's logs that would be replayed, with their targets, and the other parts, with the
+// reasons.
 func sayLogs(ctx context.Context, out io.Writer, p *plan.Plan) error {
 	for i := range p.Workloads {
 		w := &p.Workloads[i]

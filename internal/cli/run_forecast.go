@@ -10,7 +10,7 @@ import (
 	"tare/internal/unit"
 )
 
-// forecast says what the run will do before anything is started.
+// forecast describes the run before anything is started.
 func (cat *catalog) forecast(w io.Writer, p *plan.Plan, say bool) {
 	if !say {
 		return
@@ -76,7 +76,7 @@ func (cat *catalog) forecast(w io.Writer, p *plan.Plan, say bool) {
 	fmt.Fprintf(w, "seed       %d\n\n", p.Seed)
 }
 
-// blocksText says how many blocks a cell gets, and when the run looks at them.
+// blocksText has the number of a cell's blocks, and the looks at them.
 func blocksText(p *plan.Plan, f *schedule.Forecast) string {
 	once := fmt.Sprintf("%s each, one look after the last", unit.Plural(f.MaxBlocks, "block"))
 	switch {
@@ -94,7 +94,7 @@ func blocksText(p *plan.Plan, f *schedule.Forecast) string {
 	return once
 }
 
-// neighbours says what works beside which targets, and where.
+// neighbours writes the work of the neighbours, their places, and the targets beside them.
 func neighbours(p *plan.Plan) string {
 	var all []string
 	for i := range p.Beside {

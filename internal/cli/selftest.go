@@ -221,7 +221,7 @@ func (cmd *selftestCommand) selftestReport(r *verdict.Result, n *controls) {
 		n.falseAlarms, n.cells, n.found, n.cells, n.missed, n.wrong)
 }
 
-// conclude says what the controls are worth together, and returns the exit code.
+// conclude writes the verdict on the controls together, and returns the exit code.
 func (c *controls) conclude(w io.Writer) int {
 	if c.worst == 0 {
 		fmt.Fprintln(w, "There were too few blocks for an interval; raise --budget.")

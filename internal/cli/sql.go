@@ -28,7 +28,7 @@ func (cmd *sqlCommand) command() *cobra.Command {
 	return root
 }
 
-// sqlInspect is what `tare sql inspect` is told.
+// sqlInspect has the flags of `tare sql inspect`.
 type sqlInspect struct {
 	inspecting
 	logFormat, prefix, dialect string

@@ -18,7 +18,7 @@ import (
 	"tare/internal/unit"
 )
 
-// sqlCapture is what `tare sql capture` is told.
+// sqlCapture has the flags of `tare sql capture`.
 type sqlCapture struct {
 	server, address, user, passwordFile, defaultsFile, tls, tlsCA string
 	log, limit, sample, out                                       string
@@ -62,7 +62,7 @@ The password is in --password-file, in --defaults-file, or where MYSQL_PWD, PGPA
 	return c
 }
 
-// look is how long a server's load is measured before a capture.
+// look is the time for which a server's load is measured before a capture.
 const look = 2 * time.Second
 
 // captureOptions checks the flags.
@@ -157,7 +157,7 @@ func (cmd *sqlCommand) sqlCapture(ctx context.Context, in *sqlCapture) (err erro
 
 func bytesOf(n float64) string { return unit.Format(n, "B") }
 
-// capturePlan says what will be done, and what it costs.
+// capturePlan writes the steps of a capture, and its cost.
 func (cmd *sqlCommand) capturePlan(o *capture.Options, p *capture.Plan) {
 	say := func(what, format string, args ...any) {
 		fmt.Fprintf(cmd.out, "  %-10s%s\n", what, printableLine(fmt.Sprintf(format, args...)))
@@ -198,7 +198,7 @@ func (cmd *sqlCommand) capturePlan(o *capture.Options, p *capture.Plan) {
 	}
 }
 
-// captured says what the capture gave.
+// captured writes the result of a capture.
 func (cmd *sqlCommand) captured(o *capture.Options, r *capture.Result) {
 	if r.Why != "" {
 		fmt.Fprintf(cmd.out, "the capture ended after %v: %s\n", r.Took.Round(time.Second/10), r.Why)

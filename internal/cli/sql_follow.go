@@ -17,7 +17,7 @@ import (
 	"tare/internal/unit"
 )
 
-// following is what `tare sql inspect --follow` and `tare http inspect --follow` are told.
+// following has the flags of `tare sql inspect --follow` and `tare http inspect --follow`.
 type following struct {
 	follow            bool
 	checkpoint, until string
@@ -31,7 +31,7 @@ func (in *following) flags(f *pflag.FlagSet) {
 	f.StringVar(&in.until, "until", "", "with --follow: until when, such as 17:30 [until Ctrl-C]")
 }
 
-// check refuses what does not fit together. number is that of the only item that is shown, and item what it is.
+// check refuses flags that do not fit together. number is that of the only item that is shown, and item its noun.
 func (in *following) check(args []string, number int64, item string) error {
 	switch {
 	case !in.follow && (in.checkpoint != "" || in.until != "" || in.length != 0):
@@ -50,7 +50,7 @@ func (in *following) check(args []string, number int64, item string) error {
 	return nil
 }
 
-// deadline is when the following ends; ok is false if only the user ends it.
+// deadline is the time at which the following ends; ok is false if only the user ends it.
 func (in *following) deadline(now time.Time) (at time.Time, ok bool, err error) {
 	if in.length > 0 {
 		return now.Add(in.length), true, nil

@@ -180,7 +180,7 @@ namespace?net=host that is this machine's.
 	return c
 }
 
-// bare says what to write for a name without a driver, unless it is nearly that of one.
+// bare returns an error with the right form for a name without a driver, unless it is nearly that of one.
 func (cmd *stackCommand) bare(s env.Spec) error {
 	_, known := cmd.drivers.Lookup(s.Driver)
 	if known || s.Name != s.Driver || suggest.Nearest(s.Driver, append(cmd.drivers.Names(), env.Host)) != "" {
@@ -246,7 +246,7 @@ func (cmd *stackCommand) up(ctx context.Context, spec stack.Spec, s env.Spec) (e
 	}
 }
 
-// upLook is how often the front page of a stack that is served is looked at.
+// upLook is the time between two looks at the front page of a stack that is served.
 const upLook = 30 * time.Second
 
 // serve asks for the front page once, which starts the stack if it does not run.

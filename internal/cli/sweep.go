@@ -106,7 +106,7 @@ func (cmd *sweepCommand) sweep(ctx context.Context) error {
 	return cmd.pair(ctx, best)
 }
 
-// goOn is how many settings of each workload get the rest of the time after the first blocks.
+// goOn is the number of settings of each workload that get the rest of the time after the first blocks.
 const goOn = 4
 
 // screen has the plan screen its candidates where that saves something. Few blocks leave nothing to save.
@@ -142,7 +142,7 @@ func (cmd *sweepCommand) derive(ctx context.Context) error {
 		cmd.of, base, mount = of, m, &m
 	}
 	cmd.base = base
-	// What is wrong with the target or the work is said once, and not of each setting.
+	// Faults of the target or the work are told once, and not of each setting.
 	if _, err := plan.FromFlags(nil, cmd.flags(nil), cmd.tables()); err != nil {
 		return err
 	}
@@ -200,7 +200,7 @@ func (cmd *sweepCommand) derive(ctx context.Context) error {
 		cmd.target(base.Name))
 }
 
-// reasons are why settings are not tried, in the order in which they came up.
+// reasons are the reasons why settings are not tried, in the order in which they came up.
 type reasons struct {
 	why  []string
 	what map[string][]string // by reason
@@ -223,7 +223,7 @@ func (r *reasons) tell(w io.Writer) {
 	}
 }
 
-// candidates are what is worth trying, or what --try names.
+// candidates are the settings that are worth trying, or those that --try names.
 func (cmd *sweepCommand) candidates(base env.Spec, settings []env.Setting) ([]env.Variant, error) {
 	if len(cmd.only) == 0 {
 		return env.Vary(base, settings, cmd.moved()...), nil
@@ -398,7 +398,7 @@ func (cmd *sweepCommand) table(w io.Writer, cells []swept) {
 // mostReason bounds the reason of a failure; the report has all of it.
 const mostReason = 80
 
-// effect is what a cell says of a setting.
+// effect is a setting's effect in a cell.
 func effect(c *verdict.Cell) string {
 	figure := fmt.Sprintf("%s [%s, %s]", unit.Number(c.Ratio.Center), unit.Number(c.Low), unit.Number(c.High))
 	switch c.Verdict {

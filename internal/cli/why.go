@@ -172,7 +172,7 @@ func (cmd *whyCommand) sampling() string {
 	return ""
 }
 
-// canKeep says why a bundle takes no flame graph, before minutes are spent on one.
+// canKeep returns the reason why a bundle takes no flame graph, before minutes are spent on one.
 func (cmd *whyCommand) canKeep(name string) error {
 	if !cmd.keep {
 		return nil
@@ -306,7 +306,7 @@ func chooseCell(b *loaded, words []string) (cell *verdict.Cell, note string, err
 	return cell, note, nil
 }
 
-// noFigure says why a cell has no ratio.
+// noFigure returns the reason why a cell has no ratio.
 func noFigure(b *loaded, c *verdict.Cell) string {
 	for _, name := range []string{c.Baseline, c.Target} {
 		for i := range b.Environments {

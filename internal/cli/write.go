@@ -44,8 +44,8 @@ func writeWhole(name string, render func(io.Writer) error) error {
 	return nil
 }
 
-// writable says why writeWhole could not write a file, before minutes are spent on what is to be written. "" and "-"
-// are no files.
+// writable returns the reason why writeWhole could not write a file, before minutes are spent on its content. "" and
+// "-" are no files.
 func writable(name string) error {
 	if name == "" || name == "-" {
 		return nil
