@@ -9,9 +9,9 @@ import (
 	"tare/internal/measure/wire"
 )
 
-// counters are what the kernel's files and the processor count around Measure. They go to the controller as they are,
-// and package timeaccount knows what they mean, so that the agent stays small. What cannot be read is there as its
-// reason behind a "!".
+// counters are the counts of the kernel's files and of the processor around Measure. They go to the controller as they
+// are, and package timeaccount knows their meaning, so that the agent stays small. In the place of one that cannot be
+// read is the reason, behind a "!".
 type counters struct {
 	before, after map[string]string
 	took          int64 // ns of reading

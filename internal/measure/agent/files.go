@@ -19,7 +19,7 @@ import (
 // named by its digest. A cell's name has no dot.
 const filesDir = "files.d"
 
-// unfinished is what the name of a file ends in until all of it is there.
+// unfinished is the ending of a file's name until all of it is there.
 const unfinished = ".part"
 
 // file takes a piece of a file and answers how much of it is there.

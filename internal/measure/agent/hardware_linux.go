@@ -9,7 +9,7 @@ import (
 	"tare/internal/record"
 )
 
-// hardware is what the processor counts.
+// hardware has the processor's counters.
 type hardware struct {
 	fds [len(events)]int // -1: not there
 }

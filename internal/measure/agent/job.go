@@ -15,11 +15,12 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// leaveTime is how long a worker has to end after its answer.
+// leaveTime bounds the time from a worker's answer to its end.
 const leaveTime = 5 * time.Second
 
-// stuckTime is how long a worker that was killed may take to end. A worker that writes to a dead server may never end:
-// its kernel waits for the pages in flight and handles no signal. The controller waits longer than this for an answer.
+// stuckTime bounds the time until a worker that was killed has ended. A worker that writes to a dead server may never
+// end: its kernel waits for the pages in flight and handles no signal. The controller waits longer than this for an
+// answer.
 const stuckTime = 3 * time.Second
 
 var errStuck = errors.New("killed but still there: it waits in the kernel for a file system or a device that does " +

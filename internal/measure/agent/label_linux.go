@@ -29,7 +29,7 @@ func Device(source string) (string, error) {
 	return "", fmt.Errorf("%s %s", guestabi.NoDisk, label)
 }
 
-// deviceTime is how long the kernel may take to find a disk: those of SCSI controllers it looks for beside all else.
+// deviceTime bounds the time until the kernel finds a disk: those of SCSI controllers it looks for beside all else.
 const deviceTime = 30 * time.Second
 
 // awaitDevice is Device of a disk that may still be on its way.

@@ -16,7 +16,7 @@ import (
 // maxPlaces bounds the addresses of a peer.
 const maxPlaces = 32
 
-// startPeerTime is how long a peer may take until it listens.
+// startPeerTime bounds the time until a peer listens.
 const startPeerTime = 30 * time.Second
 
 // peer starts a peer for the work of other environments, unless one was started, or looks which address leads to one.

@@ -38,7 +38,7 @@ type Options struct {
 // tidyTime bounds the removal of the agent's directory at its end: a dead network mount must not block it.
 const tidyTime = 30 * time.Second
 
-// welcomeTime is how long an agent waits for the controller's answer to its Hello.
+// welcomeTime bounds the wait of an agent for the controller's answer to its Hello.
 const welcomeTime = 2 * time.Minute
 
 // Serve is the agent: it announces itself on out, serves the requests from in, and returns after a Bye, at the end of

@@ -29,7 +29,7 @@ const (
 	kindGone    = "cancelled" // the agent has ended
 )
 
-// wrapUp is how long a trial has to clean up after its agent has ended.
+// wrapUp bounds the time in which a trial cleans up after its agent has ended.
 const wrapUp = 3 * time.Second
 
 // worker serves the one request it was started for.

@@ -16,7 +16,7 @@ import (
 	"tare/internal/measure/fileio"
 )
 
-// workdirs is the agent's directory, with a directory for each cell. The agent removes everything in it and nothing
+// workdir is the agent's directory, with a directory for each cell. The agent removes everything in it and nothing
 // outside: removal never follows a symbolic link and never enters another file system mounted inside.
 type workdir struct {
 	base string      // the given directory, or the system's: the parent of the agent's own
@@ -155,7 +155,7 @@ func removeTree(ctx context.Context, root *os.Root, name string, made fs.FileInf
 	return nil
 }
 
-// maxPhantoms is how often in a row a listing may return only names that do not exist.
+// maxPhantoms bounds the listings in a row that return only names that do not exist.
 const maxPhantoms = 3
 
 // empty removes the entries of a directory. File systems differ in what a listing shows while entries are removed, so

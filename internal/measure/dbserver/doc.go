@@ -78,7 +78,7 @@ type Server interface {
 	Stop(ctx context.Context) error
 }
 
-// at is where the server listens, if it has a port.
+// at is the address at which the server listens, if it has a port.
 func (o *Options) at() string {
 	if o.Open {
 		return "*"

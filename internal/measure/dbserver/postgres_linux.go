@@ -18,7 +18,7 @@ import (
 // postgresUser has all privileges; it connects without a password.
 const postgresUser = "tare"
 
-// postgresFolders are where systems put PostgreSQL's programs.
+// postgresFolders are the folders of PostgreSQL's programs, by system.
 var postgresFolders = []string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/usr/libexec/postgresql*",
 	"/usr/lib/postgresql*/bin", "/usr/local/pgsql/bin"}
 

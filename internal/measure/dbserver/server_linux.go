@@ -26,8 +26,8 @@ import (
 // minutes.
 const startTime = 5 * time.Minute
 
-// remainTime is how long a start waits for the processes of a PostgreSQL that was killed. They end a moment after their
-// parent, on a busy disk some seconds, and until then no other server may use the data.
+// remainTime bounds the wait of a start for the processes of a PostgreSQL that was killed. They end a moment after
+// their parent, on a busy disk some seconds, and until then no other server may use the data.
 const remainTime = time.Minute
 
 // remains tells whether PostgreSQL's log says that it found such processes.
@@ -81,8 +81,8 @@ func Start(ctx context.Context, o Options) (Server, error) {
 	}
 }
 
-// portTries is how often a server that is open is started, each time with another port. Somebody may take the one that
-// was found free before the server does.
+// portTries bounds the starts of a server that is open, each with another port. Somebody may take the one that was
+// found free before the server does.
 const portTries = 5
 
 // findPort finds a port that is free at all addresses.

@@ -97,7 +97,7 @@ func (c *Content) Fill(p []byte, r int64, gen uint64) {
 	}
 }
 
-// piece is how much Copy moves at once, in bytes.
+// piece is the number of bytes that Copy moves at once.
 const piece = 256 << 10
 
 // Copy is copy for a record that is used at once and should stay in the processor's cache. Go's own copy bypasses the

@@ -10,7 +10,7 @@ import (
 	"tare/internal/unit"
 )
 
-// ErrUnsupported is what a platform returns for a thing it does not have.
+// ErrUnsupported is the error of a platform for a thing that it does not have.
 var ErrUnsupported = errors.New("not supported on this platform")
 
 // Refused is the failure of a file system that does not support direct I/O, or not with records of bs bytes; bs is 0 at

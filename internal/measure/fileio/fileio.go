@@ -2,7 +2,7 @@ package fileio
 
 import "os"
 
-// Mode says how a file is opened: for reading only by default.
+// Mode is the way in which a file is opened: for reading only by default.
 type Mode struct {
 	Write  bool // for reading and writing
 	Create bool // created if it is missing, else truncated; needs Write

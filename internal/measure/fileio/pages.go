@@ -21,7 +21,7 @@ const (
 // PagesChoices are the values of the parameter.
 var PagesChoices = []string{string(OrdinaryPages), string(HugePages)}
 
-// PagesDoc says what they mean.
+// PagesDoc is the documentation of the pages.
 const PagesDoc = "pages of the buffers: ordinary; huge: huge ones for buffers of 1 MiB and more, if the kernel " +
 	"grants them, so that a direct record takes fewer requests"
 

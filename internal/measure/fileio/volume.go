@@ -8,7 +8,7 @@ import (
 	"tare/internal/unit"
 )
 
-// VolumeInfo is what a file system reports about itself.
+// VolumeInfo has a file system's report about itself.
 type VolumeInfo struct {
 	FS     string // "ext4"; empty when unknown
 	Free   int64  // bytes an unprivileged user may still write; -1 unknown

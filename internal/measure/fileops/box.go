@@ -31,7 +31,7 @@ type Box struct {
 // directory is the prefix of the names of directories that boxes make.
 const directory = "tare-card-"
 
-// grace is how long an operation has, after its context is done, before it counts as stuck.
+// grace is the time after the end of its context from which on an operation counts as stuck.
 const grace = 300 * time.Millisecond
 
 // In opens the existing directory path, which Close does not remove.

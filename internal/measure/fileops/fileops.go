@@ -72,7 +72,7 @@ const (
 	Verify   Op = "verify"   // Reply.Count of the files of Fill, from number Offset on, that hold Data
 )
 
-// Flag says how to open a file.
+// Flag is a set of options for opening a file.
 type Flag uint
 
 // The flags, as of open(2). Without ForWriting a file is opened for reading.
@@ -150,7 +150,7 @@ type Reply struct {
 	NS      []int64  `json:"ns,omitempty"`
 	Seen    bool     `json:"seen,omitempty"`
 	Polls   int      `json:"polls,omitempty"`
-	// WaitedNS is how long an operation that waits or races took, by the monotonic clock of its side.
+	// WaitedNS is the time of an operation that waits or races, by the monotonic clock of its side.
 	WaitedNS int64 `json:"waited_ns,omitempty"`
 	// GapNS is the time between the check that succeeded and the one before: the resolution of WaitedNS.
 	GapNS int64 `json:"gap_ns,omitempty"`

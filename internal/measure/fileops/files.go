@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// operation is how an operation is carried out, and which of its names must be paths below the directory.
+// operation has the function of an operation, and the names in its request that must be paths below the directory.
 type operation struct {
 	do       func(b *Box, ctx context.Context, r *Request, reply *Reply) error
 	name, to bool

@@ -12,7 +12,8 @@ const (
 	// MayFail before a file name in Order means that the guest works without that module.
 	MayFail = "-"
 	Scratch = "/scratch" // where the scratch disk is mounted
-	// Disks is where every disk with a serial number has a link DisksSERIAL to its device, as udev makes them.
+	// Disks is the beginning of a link's path: every disk with a serial number has a link DisksSERIAL to its device, as
+	// udev makes them.
 	Disks = "/dev/disk/by-id/virtio-"
 	// ByLabel before a label, in the place of a device, is the disk with an ext4 of that label.
 	ByLabel = "LABEL="

@@ -37,12 +37,12 @@ type Link struct {
 	Address  string `json:"address"`  // IPv4, with a netmask of 24 bits
 }
 
-// Serve is how a folder is served over NFS.
+// Serve has the settings of a folder that is served over NFS.
 type Serve struct {
 	Client  string `json:"client"`  // IPv4 address of the only client
 	Version string `json:"version"` // "3", "4.0", "4.1" or "4.2"
 	Port    int    `json:"port"`    // TCP
-	// MountPort is where the mount protocol of version 3 is answered, TCP; 0 for the others.
+	// MountPort is the TCP port of the mount protocol of version 3; 0 for the others.
 	MountPort int  `json:"mount_port,omitempty"`
 	Threads   int  `json:"threads"`
 	Async     bool `json:"async,omitempty"` // writes are acknowledged before they are on the disk

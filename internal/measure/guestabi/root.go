@@ -5,7 +5,7 @@ package guestabi
 const (
 	// RootArg is a kernel argument: the serial number of the disk with the image; absent when there is none.
 	RootArg = "tare.root"
-	// RootParts is where the image and what is written over it are mounted.
+	// RootParts is the folder in which the image and the layer of writes over it are mounted.
 	RootParts = "/guest"
 	// Root is the two of them as one tree, which is the workers' root.
 	Root = RootParts + "/root"

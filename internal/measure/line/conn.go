@@ -20,10 +20,10 @@ const (
 	mostRetry  = 8 * time.Second
 )
 
-// deadTime is how long a controller waits for any answer: an interpreted guest may be busy for long.
+// deadTime bounds the wait of a controller for any answer: an interpreted guest may be busy for long.
 const deadTime = 90 * time.Second
 
-// leaveTime is how long Close waits until the other end has what was written.
+// leaveTime bounds the wait of Close until the other end has all written bytes.
 const leaveTime = 3 * time.Second
 
 // Conn is a session: a reliable stream of bytes. It is safe for concurrent use.
@@ -35,7 +35,7 @@ type Conn struct {
 	asked   []ask
 	speed   Speed
 
-	// What is sent. The end of the stream counts as a byte.
+	// The sending half. The end of the stream counts as a byte.
 	out     queue  // from una on
 	fin     bool   // the stream ends after out
 	done    bool   // ... and the other end knows
@@ -55,7 +55,7 @@ type Conn struct {
 	timed   uint64        // the byte whose acknowledgement ends the measurement of a round trip; 0: there is none
 	timedAt time.Time
 
-	// What arrives.
+	// The receiving half.
 	in       queue  // what was not read yet
 	got      uint64 // all bytes before this one have arrived
 	ended    bool   // ... and they are all

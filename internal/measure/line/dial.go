@@ -13,12 +13,12 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// quietCalls is how many times callTime a line must be silent before a controller speaks first: a guest that lost its
-// controller without noticing does not call.
+// quietCalls is the multiple of callTime for which a line must be silent before a controller speaks first: a guest that
+// lost its controller without noticing does not call.
 const quietCalls = 6
 
-// Nudge is what may be written to a line before Dial, where the other end is known to be a guest of tare's and to need
-// a byte before it speaks. It stands between frames and means nothing.
+// Nudge is a text that may be written to a line before Dial, where the other end is known to be a guest of tare's and
+// to need a byte before it speaks. It stands between frames and means nothing.
 const Nudge = string(rune(flag))
 
 // DeadError is the error of a serial line at whose other end no guest called.
@@ -140,7 +140,7 @@ func (p *port) fromGuest(k kind, body []byte) {
 	}
 }
 
-// said says what came instead of a session. mu is held.
+// said describes the bytes that came instead of a session. mu is held.
 func (p *port) said() string {
 	noise := p.seen.noise + int64(len(p.split.raw))
 	switch {

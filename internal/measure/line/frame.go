@@ -13,7 +13,7 @@ const (
 	flipped = 0x20
 )
 
-// kind is what a frame is for.
+// kind is the purpose of a frame.
 type kind byte
 
 const (

@@ -10,7 +10,7 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// noiseTail is how much noise is kept, in bytes.
+// noiseTail bounds the noise that is kept, in bytes.
 const noiseTail = 64 << 10
 
 // callTime is the time between two calls, and between two openings without an answer.
@@ -41,7 +41,7 @@ type port struct {
 	seen       counts
 }
 
-// counts are what came over a line.
+// counts are the counts of the bytes and frames that came over a line.
 type counts struct {
 	bytes, noise, echo, calls, answers int64
 	damaged                            int64 // chunks in a session that are no frames of it
@@ -199,5 +199,5 @@ func (p *port) next(b []byte) []byte {
 	return p.cur.next(b)
 }
 
-// filler is what is sent to see how fast a line is.
+// filler has the bytes that are sent to measure the speed of a line.
 var filler [maxData]byte

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Speed is what a line does when nothing else is on it.
+// Speed has the rates and the round trip of a line with nothing else on it.
 type Speed struct {
 	RoundTrip time.Duration // of the shortest frame, the fastest of a few; 0 if it could not be measured
 	// Bytes of data in a second; 0 if it could not be measured.
@@ -63,7 +63,7 @@ func (c *Conn) measure(ctx context.Context) {
 			}
 			return perSecond
 		}
-		// What is sent is answered now and then, as the stream's data is acknowledged.
+		// Frames are answered now and then, as the stream's data is acknowledged.
 		const often = 8
 		s.ToGuest = rate(func(n int) []ask {
 			steps := make([]ask, n)
@@ -143,14 +143,14 @@ func (c *Conn) ask(ctx context.Context, steps ...ask) time.Duration {
 	return max(p.answeredAt.Sub(began), 1)
 }
 
-// Speed is what the line did when the session was opened.
+// Speed is the line's speed when the session was opened.
 func (c *Conn) Speed() Speed {
 	c.p.mu.Lock()
 	defer c.p.mu.Unlock()
 	return c.speed
 }
 
-// Facts are what a line is like and what has happened on it, as facts of an environment.
+// Facts are the speed of a line and the counts of its errors, as facts of an environment.
 func (c *Conn) Facts() map[string]string {
 	c.p.mu.Lock()
 	defer c.p.mu.Unlock()

@@ -258,7 +258,7 @@ func (c *Conn) Page(size int64, seed uint64) (Served, error) {
 	return s, nil
 }
 
-// Info is what this end's kernel tells of the connection, if it does.
+// Info has the statistics of the connection by this end's kernel, if it has any.
 func (c *Conn) Info() (sock.Info, bool) { return sock.Stat(c.fd) }
 
 // broken explains a connection that failed during an operation.

@@ -18,7 +18,7 @@ const (
 	lastPlace = 1<<placeBits - 1
 )
 
-// silence is how long a receiver waits for a datagram.
+// silence bounds the wait of a receiver for a datagram.
 const silence = 10 * time.Second
 
 // maxGap bounds the time between two datagrams.

@@ -43,7 +43,7 @@ import (
 // Role is the first argument of an executable in the role of the peer.
 const Role = "peer"
 
-// Op is what a connection is for.
+// Op is the purpose of a connection.
 type Op uint8
 
 // The operations; see the package comment.
@@ -69,7 +69,7 @@ const (
 // cpus is Go's default number of processors when the process began.
 var cpus = runtime.GOMAXPROCS(0)
 
-// CPUs is how many processors this process may use.
+// CPUs is the number of processors that this process may use.
 func CPUs() int { return cpus }
 
 // OS lists the systems (GOOS) on which the peer and its clients work.
@@ -108,7 +108,7 @@ func ParseToken(s string) (t Token, err error) {
 	return t, fmt.Errorf("the peer's token is not %d hexadecimal digits", 2*len(t))
 }
 
-// Place is where the peer is to listen besides the loopback.
+// Place is an address at which the peer listens besides the loopback.
 type Place struct {
 	Address netip.Addr // of the machine, or of the namespace
 	Space   string     // the file of a network namespace, such as /proc/123/ns/net; "" is the machine's own
@@ -207,7 +207,7 @@ func parseAmount(b []byte) (int64, error) {
 	return 0, errors.New("this is not a valid amount")
 }
 
-// What the peer answers to a greeting.
+// The peer's answers to a greeting.
 const (
 	admitted byte = iota + 1
 	wrongToken
@@ -242,7 +242,7 @@ func parseUsed(b []byte) Used {
 // Receipt is the peer's report of a transfer.
 type Receipt struct {
 	Bytes int64 // received or sent
-	// Info is what the peer's kernel tells of this connection; Resent is below 0 if it does not.
+	// Info has the statistics of this connection by the peer's kernel; Resent is below 0 if it has none.
 	Info sock.Info
 }
 

@@ -37,7 +37,7 @@ type server struct {
 	groups    map[string]*group // by cookie; guarded by room
 }
 
-// door is where the peer listens.
+// door is a socket on which the peer listens.
 type door struct {
 	listener sock.FD
 	at       Place

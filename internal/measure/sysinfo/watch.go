@@ -32,7 +32,8 @@ func NewWatcher() *Watcher {
 	return w
 }
 
-// samples is how often a look counts running tasks. The smallest count is used, because a brief task is not a load.
+// samples is the number of counts of running tasks in a look. The smallest count is used, because a brief task is not a
+// load.
 const samples = 3
 
 // Look watches for the given time (none: it compares with the previous look) and returns what it saw: load, the fewest

@@ -15,7 +15,7 @@ import (
 	"tare/internal/record"
 )
 
-// Input is what a trial's result says.
+// Input has the data of a trial's result.
 type Input struct {
 	OS            string            // GOOS of the agent
 	ElapsedNS     int64             // length of the timed part by the environment's clock
@@ -31,10 +31,10 @@ const (
 	lag = 2 * tick
 	// ended is the share of the CPU time from which on threads or children that have ended matter.
 	ended = 0.05
-	// turn is how much of the time a counter of the processor must have counted.
+	// turn is the least share of the time in which a counter of the processor must have counted.
 	turn = 0.9
 
-	// leastTurn is how much of the time a counter must have counted to be estimated from that.
+	// leastTurn is the least share of the time from which a counter can be estimated.
 	leastTurn = 0.1
 	// longest bounds every time, in ns: a sum of all of them does not overflow.
 	longest = math.MaxInt64 / 1024
@@ -111,8 +111,8 @@ func (m *maker) says(what string) string {
 	return "this system " + what
 }
 
-// task is what the kernel says of one thread: how long it ran and waited for a processor, in ns, and how long it waited
-// for a disk, in ticks.
+// task has the kernel's times of one thread: those of running and of waiting for a processor, in ns, and that of
+// waiting for a disk, in ticks.
 type task struct {
 	ran, ready, disk int64
 	hasDisk          bool
@@ -145,7 +145,7 @@ func parseTasks(text string) (map[int64]task, error) {
 	return all, nil
 }
 
-// threads is what the threads of a process did between two readings, without those that hardly did anything.
+// threads has the sums over the threads of a process between two readings, without those that hardly did anything.
 type threads struct {
 	ready   float64 // ns that they waited for a processor
 	ticks   int64   // that they waited for a disk
@@ -232,7 +232,7 @@ func (m *maker) tasks() {
 	}
 }
 
-// unread says why a file could not be read; "" if it was.
+// unread is the reason why a file could not be read; "" if it was.
 func (m *maker) unread(name string) string {
 	for _, text := range []string{m.Before[name], m.After[name]} {
 		if why, failed := strings.CutPrefix(text, "!"); failed {
@@ -368,7 +368,7 @@ func (m *maker) processor() {
 	}
 }
 
-// hardware says what the usual errors of perf_event_open mean.
+// hardware explains the usual errors of perf_event_open.
 func hardware(why string) string {
 	_, errno, _ := strings.Cut(why, ": ")
 	switch errno {

@@ -16,8 +16,8 @@ const HeaderSize = 10
 // MaxPayload is the largest payload of a frame, in bytes.
 const MaxPayload = 4 << 20
 
-// firstPiece is what is allocated for a payload before any of it has arrived. A header with a false length costs at
-// most twice the bytes that really arrived.
+// firstPiece is the number of bytes that are allocated for a payload before any of it has arrived. A header with a
+// false length costs at most twice the bytes that really arrived.
 const firstPiece = 16 << 10
 
 // Frame is one message. Trial ties answers and marks to their request; 0 belongs to none.

@@ -12,7 +12,7 @@ import (
 // cooked mode) breaks it visibly instead of corrupting a frame later.
 const Magic = "\x89TARE\r\n\x1a"
 
-// MaxNoise is how many bytes are skipped, and kept, in search of the magic.
+// MaxNoise bounds the bytes that are skipped, and kept, in search of the magic.
 const MaxNoise = 64 << 10
 
 // ErrNoMagic says that MaxNoise bytes came and none of them were the magic.

@@ -90,7 +90,7 @@ type Pong struct {
 	WallNS int64 `json:"wall_ns"`
 }
 
-// Job is what a worker needs to know of a cell.
+// Job has the data of a cell for its worker.
 type Job struct {
 	Kind   string            `json:"kind"`
 	Params map[string]string `json:"params"` // resolved

@@ -2,7 +2,7 @@ package workload
 
 import "slices"
 
-// Flush is when work waits until what it made lies on a medium.
+// Flush is the point at which work waits until its data lie on a medium.
 type Flush int
 
 // The ways to flush.
@@ -27,16 +27,16 @@ func EachIf(flushes bool) Flush {
 	return FlushNever
 }
 
-// Lasting says what work with certain parameters makes that is meant to last.
+// Lasting is a declaration of the data that work with certain parameters makes to last.
 type Lasting struct {
 	Flush Flush
 	// Metrics are the figures of making it; AllMetrics for all.
 	Metrics []string
-	// Place is where it is made.
+	// Place is the place of these data.
 	Place Place
 }
 
-// Place is where work writes.
+// Place is the place to which work writes.
 type Place int
 
 // The places.

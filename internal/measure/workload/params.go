@@ -12,7 +12,7 @@ import (
 	"tare/internal/unit"
 )
 
-// ParamType is how a parameter's text is read.
+// ParamType is the type by which a parameter's text is read.
 type ParamType string
 
 // The parameter types.

@@ -31,16 +31,16 @@ type Traits struct {
 	ManyFiles bool
 	// Parallel says that the work may use several processors, although no parameter threads tells how many.
 	Parallel bool
-	// Server is what serves the work.
+	// Server is the kind of server of the work.
 	Server Server
-	// Awaited is how near a unit of work is to what people wait for.
+	// Awaited is the nearness of a unit of work to something that people wait for.
 	Awaited Awaited
 	// Lanes is the parameter that says how many uses are on their way at the same time, where the deciding figure is a
 	// rate of things that people wait for.
 	Lanes string
 	// PageSize is the parameter that says how large the page is that is fetched, whatever server there is.
 	PageSize string
-	// Link is what the deciding figure tells of a network.
+	// Link is the property of a network that the deciding figure tells.
 	Link Link
 	// Datagrams says that datagrams are sent. They do not pass by a port that is forwarded.
 	Datagrams bool
@@ -51,15 +51,14 @@ type Traits struct {
 	Columns map[string]Moves
 }
 
-// Moves is how records of a file are moved.
+// Moves is the way in which records of a file are moved.
 type Moves struct {
 	Read   bool // from the file, else to it
 	Random bool // in a random order
 	Device bool // as a device is asked for them: with direct I/O the figure is the device's own
 }
 
-// Server is what kind of server serves some work, by the protocol that it is asked in. `tare sql` and `tare http` are
-// about the logs of the two.
+// Server is the kind of server of some work, by its protocol. `tare sql` and `tare http` are about the logs of the two.
 type Server string
 
 // The servers.
@@ -69,7 +68,7 @@ const (
 	WebServer      Server = "http"
 )
 
-// Awaited is how near a unit of work is to what people wait for.
+// Awaited is the nearness of a unit of work to something that people wait for.
 type Awaited int
 
 // The distances, the nearest last.
@@ -80,18 +79,18 @@ const (
 	AwaitedRun                 // a run of what the user runs
 )
 
-// Link is what a deciding figure tells of a network.
+// Link is the property of a network that a deciding figure tells.
 type Link int
 
-// What can be told.
+// The properties of a network.
 const (
 	NoLink     Link = iota // something else
 	RoundTrips             // round trips per second, over all of the parameter connections
 	StreamRate             // MiB/s of the parameter streams, in the parameter direction
 )
 
-// formerKinds are what is known of kinds that are no longer there, by the first part of their names. Bundles of older
-// releases have them.
+// formerKinds are the families and traits of kinds that are no longer there, by the first part of their names. Bundles
+// of older releases have them.
 var formerKinds = map[string]Kind{
 	"dev":    {Family: FamilyFiles, Is: Traits{Files: true}},
 	"fs":     {Family: FamilyFiles, Is: Traits{Files: true}},
@@ -102,8 +101,8 @@ var formerKinds = map[string]Kind{
 	"web":    {Family: FamilyWeb},
 }
 
-// Former is what is known of a kind that this tare does not have: its family and what it is. It has no metrics, and no
-// trial can be made of it.
+// Former returns a kind that this tare does not have, with its family and its traits. It has no metrics, and no trial
+// can be made of it.
 func Former(name string) *Kind {
 	first, _, dotted := strings.Cut(name, ".")
 	k := Kind{}

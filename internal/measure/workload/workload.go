@@ -20,7 +20,7 @@ type Kind struct {
 	Name string // "fs.randread"
 	// Family is one of the families of this package: summaries are made per family.
 	Family string
-	// Is says what the work is, for all that treats some kinds in another way than others.
+	// Is has the traits of the work, for code that treats some kinds in another way than others.
 	Is      Traits
 	Doc     string // one paragraph: what is done, what one operation is, which tool defines it
 	Params  []Param
@@ -46,7 +46,7 @@ type Kind struct {
 	// Expand, if set, returns the sets of parameters that the given ones stand for, when a name means several
 	// workloads. It returns only the given ones if they mean one workload or are wrong.
 	Expand func(given map[string]string) []map[string]string
-	// Lasts says what a trial with these parameters makes that is meant to last. Each kind declares it. The parameters
+	// Lasts declares the data that a trial with these parameters makes to last. Each kind declares it. The parameters
 	// may be those of an older tare, which had fewer.
 	Lasts func(Params) Lasting
 	// New checks the parameters together and makes a trial. It is called in the worker, once per trial.
@@ -108,7 +108,7 @@ func (k *Kind) Primary(p Params) unit.Metric {
 	return ms[0]
 }
 
-// Needs says what an environment must offer and how figures of this kind are to be read.
+// Needs has the demands of a kind on an environment, and notes for reading its figures.
 type Needs struct {
 	CPUBound bool     // with an emulated CPU the figure is the emulator's
 	FS       bool     // needs a writable directory
@@ -136,8 +136,9 @@ func (k *Kind) ServiceKey(p Params) string {
 	return ""
 }
 
-// Service is what trials work against and what must not be started for each of them, such as a database server with its
-// caches. It runs in a process of its own during the whole session and ends with the agent, however the agent ends.
+// Service is a program that trials work against and that must not be started for each of them, such as a database
+// server with its caches. It runs in a process of its own during the whole session and ends with the agent, however the
+// agent ends.
 type Service struct {
 	// Key identifies the service and all that it depends on; it is not empty. Cells with the same key share a service
 	// if they work below the same directory.
@@ -149,7 +150,7 @@ type Service struct {
 
 // Running is a service that has been started.
 type Running interface {
-	// Endpoint says how to reach the service, in a form that its kind understands. It may contain a secret.
+	// Endpoint is the address of the service, in a form that its kind understands. It may contain a secret.
 	Endpoint() string
 	// Done is closed when the service has ended by itself.
 	Done() <-chan struct{}
@@ -219,9 +220,9 @@ type Bench struct {
 	Part  int
 	// Held says that others work together with this trial: then it keeps its histograms, for Pool.
 	Held bool
-	// Offer is what Setup of a trial that only serves others tells them, such as its port. It does no work of its own,
-	// and its Measure lasts until Over gives a value: then the others have ended.
-	// The server that the others reach listens at the address Listen; "" for all.
+	// Offer is the message to others by Setup of a trial that only serves them, such as its port. It does no work of
+	// its own, and its Measure lasts until Over gives a value: then the others have ended. The server that the others
+	// reach listens at the address Listen; "" for all.
 	Offer, Listen string
 	Over          <-chan struct{}
 	// Show are numbers of executions whose results the trial adds to Shown, if it can.
@@ -231,8 +232,8 @@ type Bench struct {
 	record.Figures
 }
 
-// What a trial reports is set in hundreds of places, none of them in a timed section: inlined there, it would make the
-// agent larger.
+// The methods that set a trial's figures are called in hundreds of places, none of them in a timed section: inlined
+// there, they would make the agent larger.
 
 // Report sets a metric's value, in the metric's declared unit.
 //

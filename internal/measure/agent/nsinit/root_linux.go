@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// oldRoot is where the outside is mounted while the new root is set up. It is a directory of the upper layer.
+// oldRoot is the place at which the outside is mounted while the new root is set up. It is a directory of the upper
+// layer.
 const oldRoot = "/.tare-outside"
 
 // newRoot makes an overlay of c.Root the root of this mount namespace and sets it up. It returns the layout.

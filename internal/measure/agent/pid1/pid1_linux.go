@@ -21,7 +21,7 @@ import (
 // patience bounds the wait for a device that the host provides: the kernel probes some of them in the background.
 const patience = 20 * time.Second
 
-// portPatience is how long a port may take to get its name on a virtio-serial device that is there. The device may have
+// portPatience bounds the time until a port has its name on a virtio-serial device that is there. The device may have
 // ports of others only.
 const portPatience = 2 * time.Second
 

@@ -16,8 +16,8 @@ const (
 	maxTail   = 16 << 10 // of the standard error that is evidence of a failure
 )
 
-// drainGrace is how long to wait for output after a run has ended. The wait takes that long only if the run left a
-// process behind that keeps the pipe open.
+// drainGrace bounds the wait for output after a run has ended. The wait takes that long only if the run left a process
+// behind that keeps the pipe open.
 const drainGrace = time.Second
 
 // sink drains a pipe whose writing end is a child's output. It costs nothing as long as nothing is written.

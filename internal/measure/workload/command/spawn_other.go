@@ -10,7 +10,7 @@ import (
 // process is a child that has been started and not yet reaped.
 type process struct{ p *os.Process }
 
-// usage is what a child used and how it ended.
+// usage has the resources that a child used, and its end.
 type usage struct {
 	user, system time.Duration
 	rss, faults  int64  // not known on this platform: 0
@@ -18,7 +18,7 @@ type usage struct {
 	signal       string // empty on this platform
 }
 
-// procAttr is what start needs besides the program.
+// procAttr has the arguments of start besides the program.
 type procAttr struct {
 	dir   string
 	env   []string

@@ -11,7 +11,7 @@ import (
 // process is a child that has been started and not yet reaped.
 type process struct{ pid int }
 
-// usage is what a child used and how it ended.
+// usage has the resources that a child used, and its end.
 type usage struct {
 	user, system time.Duration
 	rss          int64  // largest resident memory, bytes

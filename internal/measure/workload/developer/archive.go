@@ -18,7 +18,7 @@ import (
 // own offset, so that hardly any page repeats.
 const poolSize = 16 << 20
 
-// archiveRecord is how much an unpacking tar writes at once: its record of 20 blocks of 512 bytes.
+// archiveRecord is the size of an unpacking tar's writes: its record of 20 blocks of 512 bytes.
 const archiveRecord = 10 << 10
 
 // archiveTime is the time of modification that all files in the archive have: 2001-02-03 04:05:06 UTC.
@@ -146,7 +146,7 @@ func (a *archive) verify(s *site, m int) (digest string, err error) {
 	return hex.EncodeToString(h.Sum(nil)[:16]), nil
 }
 
-// counts is what a walk sees, including the directory that it begins with.
+// counts has the directories and files of a walk, including the directory that it begins with.
 type counts struct{ dirs, files int64 }
 
 var moduleCounts = counts{moduleDirs, moduleFiles}

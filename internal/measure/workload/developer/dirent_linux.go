@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What an entry of a directory is.
+// Kinds of entries of a directory.
 const (
 	entryOther     = iota // a file, or anything else that holds no entries
 	entryDirectory        //

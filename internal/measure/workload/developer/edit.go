@@ -21,7 +21,7 @@ const (
 	saveInplace = "inplace"
 )
 
-// editedFiles is how many files are edited in turn.
+// editedFiles is the number of files that are edited in turn.
 const editedFiles = 64
 
 // growths is the number of different sizes that edits give a file, so that an outdated size is noticed.

@@ -55,7 +55,7 @@ var headerDir = [headerClasses]int{
 // objectWrites are the writes of one object: 12 mid-quantiles of the writes of objects in that build, 16.4 KB.
 var objectWrites = [...]int{64, 4096, 768, 122, 4032, 448, 1688, 64, 2784, 1000, 185, 1216}
 
-// objectSize is how many bytes an object has.
+// objectSize is the size of an object, in bytes.
 func objectSize() (n int) {
 	for _, w := range objectWrites {
 		n += w

@@ -15,7 +15,7 @@ import (
 	"tare/internal/record"
 )
 
-// What a step of a resolution does, and its expected result.
+// Steps of a resolution, each with its expected result.
 const (
 	statMissing = iota
 	statThere
@@ -81,7 +81,7 @@ func leaf(n, depth int) string {
 	return path.Join(parts...)
 }
 
-// readStep is how much a read of a step asks for: more than any of the files has.
+// readStep is the size of a step's read, in bytes: more than any of the files has.
 const readStep = 4 << 10
 
 // probe is one trial of dev.probe.

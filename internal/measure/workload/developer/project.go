@@ -13,7 +13,8 @@ type project struct {
 	seed                      uint64
 }
 
-// includesPerUnit is how many of the project's headers a unit includes; each of these includes some of the others.
+// includesPerUnit is the number of the project's headers that a unit includes; each of these includes some of the
+// others.
 const includesPerUnit = 12
 
 // stepOf is one function: x*mul + add, then x ^= x >> shift, on 64 bits.

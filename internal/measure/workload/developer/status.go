@@ -71,13 +71,13 @@ func (l *lookOver) Setup(ctx context.Context, b *workload.Bench) error {
 // sharing are the file systems whose server may set a file's times after the write returned.
 var sharing = []string{"9p", "nfs", "smb", "cifs", "fuse", "vboxsf", "vmhgfs"}
 
-// lateTimes is how long a server may take: Linux's SMB client closes a file up to a second after the program has
-// (mount.cifs(8), closetimeo), and Samba sets a written file's time up to two seconds after the write, or at that
-// close.
+// lateTimes bounds the time until a server has set a file's times: Linux's SMB client closes a file up to a second
+// after the program has (mount.cifs(8), closetimeo), and Samba sets a written file's time up to two seconds after the
+// write, or at that close.
 const lateTimes = 3500 * time.Millisecond
 
-// calmLooks is how many checks in a row must find no change. Time alone is not enough: while the machine was stopped,
-// the server had no time to catch up.
+// calmLooks is the number of checks in a row that must find no change. Time alone is not enough: while the machine was
+// stopped, the server had no time to catch up.
 const calmLooks = 10
 
 // calm waits until nothing has changed for the given time, so that the trial sees stable files. If that never happens,

@@ -34,7 +34,7 @@ func besides(b *workload.Bench) (dir string, err error) {
 	return b.Home, nil
 }
 
-// copyPiece is how many bytes cp (GNU coreutils 9) moves at a time.
+// copyPiece is the number of bytes that cp (GNU coreutils 9) moves at a time.
 const copyPiece = 128 << 10
 
 // aside is the folder in which dev.compile builds with workaround=yes: a copy of the project, and the results.

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 )
 
-// Plan says what to write.
+// Plan describes the records to write.
 type Plan struct {
 	Classes []Class
 	Seed    uint64 // of the contents

@@ -48,7 +48,7 @@ func (c *Config) Records() int64 { return c.Size / c.Rec }
 
 func (c *Config) bytes() int64 { return c.Records() * c.Rec }
 
-// Check says what is wrong with the configuration, or returns nil.
+// Check returns an error for a wrong configuration.
 func (c *Config) Check() error {
 	size, rec := unit.FormatSize(c.Size), unit.FormatSize(c.Rec)
 	switch {

@@ -113,8 +113,8 @@ func lasts(p workload.Params) workload.Lasting {
 	return l
 }
 
-// moves is how each column moves the file's records. Stdio has its buffer between them and a device, and in the other
-// orders no device is measured.
+// moves is the way in which each column moves the file's records. Stdio has its buffer between them and a device, and
+// in the other orders no device is measured.
 func moves() map[string]workload.Moves {
 	device := []Op{Write, Rewrite, Read, Reread, RandRead, RandWrite}
 	all := map[string]workload.Moves{}

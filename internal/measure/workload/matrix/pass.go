@@ -272,7 +272,7 @@ func (t *trouble) Error() string {
 	return fmt.Sprintf("%s record %d: %v", t.op, t.rec, t.err)
 }
 
-// failed says what to do about an error of a pass.
+// failed adds the remedy to an error of a pass.
 func (w *row) failed(o Op, err error) error {
 	t, ok := errors.AsType[*trouble](err)
 	if !ok {

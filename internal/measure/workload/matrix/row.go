@@ -210,8 +210,8 @@ func (w *row) verify(ctx context.Context) (err error) {
 	return nil
 }
 
-// verifyPart is how much of a large record is read at once to be compared: it stays in the processor's cache, which a
-// record of 16 MiB does not, and halves the time.
+// verifyPart is the part of a large record that is read at once to be compared, in bytes: it stays in the processor's
+// cache, which a record of 16 MiB does not, and halves the time.
 const verifyPart = 128 << 10
 
 // sameInParts tells whether a large record of the file is equal to what generation gen wrote, without details.

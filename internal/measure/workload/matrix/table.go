@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Header is what stands above iozone's table, two lines with what is at their ends.
+// Header is the head of iozone's table, two lines with the blanks at their ends.
 const Header = "                                                              random    random     bkwd    record   " +
 	" stride                                    \n" +
 	"              kB  reclen    write  rewrite    read    reread    read     write     read   rewrite      read   " +

@@ -69,7 +69,7 @@ type rules struct {
 // leastVectors is the size in bytes from which copyAVX is taken; below there is nothing to gain.
 const leastVectors = 2 << 10
 
-// moveOf tells how n bytes are copied.
+// moveOf returns the way in which n bytes are copied.
 func (r rules) moveOf(n int) move {
 	switch {
 	case n > r.stringFrom && n < r.stringTo:

@@ -29,7 +29,7 @@ func Kinds() []workload.Kind {
 // needs are those of all kinds here. Network traffic is mostly CPU work.
 func needs() workload.Needs { return workload.Needs{Peer: true, CPUBound: true, OS: netpeer.OS()} }
 
-// threadsParam is how many threads serve the streams.
+// threadsParam is the parameter for the number of threads that serve the streams.
 func threadsParam() workload.Param {
 	return workload.Param{Name: "threads", Type: workload.Int, Default: "1", Min: 1, Max: 2 * maxStreams,
 		Doc: "threads at each end for all streams of both directions, at most one for each; 1: as " +
@@ -54,7 +54,7 @@ func atServer(p workload.Params) bool { return p["server"] != "" }
 // from others, whose other end is then the target's own peer.
 func elsewhere(p workload.Params) bool { return atServer(p) || p[workload.FromParam] != "" }
 
-// cost is how the CPU time of both ends is told.
+// cost has the names and the unit of the figures of both ends' CPU time.
 type cost struct {
 	metric string  // end of the figures' names: "ms_per_gib"
 	unit   string  // "ms"

@@ -22,9 +22,10 @@ const (
 	leastPart = 1 << 20
 	mostPart  = 1 << 30
 	partTime  = 200 * time.Millisecond
-	// warming is how long the streams run before the first round trip under load: queues fill and windows open.
+	// warming is the time for which the streams run before the first round trip under load: queues fill and windows
+	// open.
 	warming = 300 * time.Millisecond
-	// loadBlock is how many bytes a stream reads or writes at a time.
+	// loadBlock is the number of bytes that a stream reads or writes at a time.
 	loadBlock = 128 << 10
 )
 
@@ -66,7 +67,7 @@ func (t *loaded) Setup(ctx context.Context, b *workload.Bench) error {
 func (t *loaded) Measure(_ context.Context, b *workload.Bench) error {
 	trips := func(l *lane) error { return l.run(t.echo[0], b.Work, time.Now()) }
 	return t.both(trips, func() (err error) {
-		// What the peer used so far was for the round trips without load.
+		// The peer's use so far was for the round trips without load.
 		if t.peer, err = t.control.Usage(); err == nil {
 			t.begin()
 		}

@@ -21,7 +21,7 @@ type roundTrips struct {
 	lanes []lane
 }
 
-// lane is what one connection needs of its own.
+// lane has the buffers and times of one connection.
 type lane struct {
 	message, answer []byte
 	times           histogram.Histogram

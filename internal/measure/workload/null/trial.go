@@ -12,7 +12,7 @@ import (
 	"tare/internal/measure/workload"
 )
 
-// errRequested is what a trial fails with when it is told to.
+// errRequested is the error of a trial that is told to fail.
 var errRequested = errors.New("null workload fails as requested")
 
 // trial is a trial of the kind null.

@@ -67,8 +67,8 @@ type tally struct {
 	ns            int64  // of all of them
 	compared      int64  // statements whose results are in the sums
 	comparedRows  uint64
-	// What every compared statement returned, each as one row: its number in the log, its rows and their sum, which
-	// does not depend on their order in unordered, and does in ordered.
+	// Checksums of the results of all compared statements, each as one row: its number in the log, its rows and their
+	// sum, which does not depend on their order in unordered, and does in ordered.
 	unordered, ordered uint64
 }
 
@@ -165,7 +165,7 @@ const maxExact = 4 << 20
 type latencies struct {
 	exact  []int64            // by statement: its group and the latency in ns
 	shared []histogram.Shared // by group
-	// What follows is made when all latencies are there.
+	// The next fields are made when all latencies are there.
 	from   []int            // by group: where its first one is in exact, which is sorted then
 	sorted []int64          // exact, without the groups
 	all    histogram.Shared // of all groups

@@ -33,8 +33,8 @@ func ParsePace(name, text string) (float64, error) {
 	return f, nil
 }
 
-// pacing says when sessions and statements are due. Times of the log are in microseconds, due times in ns since the
-// beginning of the replay.
+// pacing computes the times at which sessions and statements are due. Times of the log are in microseconds, due times
+// in ns since the beginning of the replay.
 type pacing struct {
 	trace          *trace.Trace
 	think, connect float64 // the pace within sessions, and before them
@@ -123,7 +123,7 @@ func (g *gaps) found() (all []gap) {
 	return all
 }
 
-// blame is why something begins later than it is due.
+// blame is the reason why something begins later than it is due.
 type blame uint8
 
 const (

@@ -48,7 +48,7 @@ func Lanes(text string) (int, error) {
 // Options say how a log is replayed.
 type Options struct {
 	Kind string // "sql.replay"
-	// Item is what is replayed, "statement", and Rows what comes back, "rows", in the plural.
+	// Item is the noun of the replayed things, "statement", and Rows that of their results, "rows", in the plural.
 	Item, Rows     string
 	Think, Connect float64 // the pace within sessions, and before them: seconds of the log per second, 0 for flat
 	Idle           time.Duration
@@ -180,13 +180,13 @@ type Client interface {
 // Shower is a client that can show what came back from the last statement, as far as it is compared.
 type Shower interface{ Shown() string }
 
-// Result is what a statement gave. Do begins it anew.
+// Result is the result of a statement. Do begins it anew.
 type Result struct {
 	Rows uint64 // that came back, or were changed
 	Mark uint32 // tells results apart with the sum, such as rows or a status
 	// Ordered and Unordered are checksums of what came back, in its order and in any.
 	Ordered, Unordered uint64
-	// Mistake is why the statement counts as one with an error, though its result is compared; "" for none.
+	// Mistake is the reason why the statement counts as one with an error, though its result is compared; "" for none.
 	Mistake string
 }
 
@@ -200,7 +200,7 @@ type Replay struct {
 	*Options
 	// Client makes the client of a lane.
 	Client func() Client
-	// Explain says what an error means that ended the replay.
+	// Explain adds its meaning to an error that ended the replay.
 	Explain func(context.Context, error) error
 
 	Trace *trace.Trace
@@ -302,7 +302,7 @@ func (r *Replay) Heat(ctx context.Context, b *workload.Bench) error {
 	return nil
 }
 
-// Statements is how many statements the work has.
+// Statements is the number of statements of the work.
 func (r *Replay) Statements() int64 { return r.pass.work.statements }
 
 // Clients are those of the lanes.

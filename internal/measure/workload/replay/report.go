@@ -13,7 +13,7 @@ import (
 	"tare/internal/sys/setdiff"
 )
 
-// total is what all lanes have counted.
+// total has the sums of all lanes' counts.
 type total struct {
 	tallies []tally
 	all     tally
@@ -119,7 +119,7 @@ func (r *Replay) Report(b *workload.Bench, site string) error {
 // mostPooled bounds the histograms of groups, in bytes: all results are one frame (wire.MaxPayload).
 const mostPooled = 768 << 10
 
-// pool tells what is for who adds it up with that of other hosts.
+// pool reports the data from which the results of several hosts are merged.
 func (r *Replay) pool(b *workload.Bench) {
 	p := r.pass
 	b.Note(r.Item+"s_of_all", fmt.Sprint(p.work.all))
@@ -163,7 +163,7 @@ func (r *Replay) connectTime() float64 {
 // longTail is the part of a trial's time from which on the end, at which some lanes have nothing left to do, is told.
 const longTail = 0.1
 
-// reportLanes tells how well the lanes shared the work.
+// reportLanes reports the evenness of the lanes' shares of the work.
 func (r *Replay) reportLanes(b *workload.Bench) {
 	first, last, sum := r.lanes[0].end, int64(0), 0.0
 	for _, l := range r.lanes {
@@ -193,7 +193,7 @@ const (
 	mostBehind = 0.010
 )
 
-// reportBehind tells how far the replay was behind its schedule, and why.
+// reportBehind reports the delay of the replay behind its schedule, and the reasons.
 func (r *Replay) reportBehind(b *workload.Bench, z *total) {
 	p99 := max(seconds(r.pass.lags.Quantile(0.99)), 1e-9) // a figure is not zero
 	b.Report("behind_p99", 1e9*p99)

@@ -19,14 +19,14 @@ type job struct {
 	away    bool // another host does it
 }
 
-// work is what a trial does: the sessions of so many shards of a trace.
+// work is the work of a trial: the sessions of so many shards of a trace.
 type work struct {
 	trace  *trace.Trace
 	shards []trace.Shard // in the order in which work takes them
 	jobs   []job         // of this host
 	// statements is the number of this host's, all that of all hosts that do the work together.
 	statements, all int64
-	// What follows is of all hosts: executions by fingerprint, and when the first session begins in the log and the
+	// The next fields are of all hosts: executions by fingerprint, and when the first session begins in the log and the
 	// last one ends.
 	executions  []int64
 	first, last int64

@@ -34,7 +34,7 @@ const (
 // pgStart bounds how long a server may take to answer. An emulated machine takes half a minute.
 const pgStart = 3 * time.Minute
 
-// pgStop is how long a server may take to shut down: it writes a checkpoint first.
+// pgStop bounds the time in which a server shuts down: it writes a checkpoint first.
 const pgStop = 30 * time.Second
 
 // maxSocket is the longest path of a socket, with a reserve for the system.

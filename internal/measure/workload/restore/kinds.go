@@ -9,7 +9,7 @@ import (
 	"tare/internal/unit"
 )
 
-// What decompresses and loads.
+// Programs that decompress and load.
 const (
 	own         = "own"
 	environment = "environment"

@@ -89,7 +89,7 @@ func newForum(seed uint64, bytes int64) *forum {
 	return &forum{seed: seed, words: newWords(seed), count: [tableCount]int64{users: n / 20, topics: n / 8, posts: n}}
 }
 
-// keys is how many keys there are once both deltas are merged: each adds a fiftieth.
+// keys is the number of keys once both deltas are merged: each adds a fiftieth.
 func (f *forum) keys(table int) int64 { return f.first(table, versions) - 1 }
 
 // first is the first key that a version adds.

@@ -36,7 +36,7 @@ type client interface {
 	close() error
 }
 
-// answer is what a statement gave. Each statement begins it anew.
+// answer is the result of a statement. Each statement begins it anew.
 type answer struct {
 	rows, affected uint64
 	bytes          uint64 // of the rows as they travel
@@ -64,7 +64,7 @@ func (r *refusal) Error() string { return fmt.Sprintf("error %s: %s", r.code, r.
 // codeClient is the code of a refusal that is the client's own.
 const codeClient = "client"
 
-// errNotPrepared is why a statement cannot be executed.
+// errNotPrepared is the error of a statement that was not prepared.
 var errNotPrepared = &refusal{codeClient, "the statement was not prepared on this connection"}
 
 // refused makes an error of either protocol one of this package. dead is why the connection is of no use, or nil.

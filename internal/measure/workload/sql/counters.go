@@ -14,7 +14,7 @@ import (
 	"tare/internal/sys/sql"
 )
 
-// counters are what a server has counted of its work since its start.
+// counters are a server's counters of its work since its start.
 type counters struct {
 	of  map[string]int64 // by the server's names
 	cpu time.Duration    // of all processes of a private server; -1 if it is not known

@@ -17,14 +17,14 @@ import (
 	"tare/internal/sys/sql/lex"
 )
 
-// dataParam is what a private server is loaded with.
+// dataParam is the parameter for the data of a private server.
 func dataParam() workload.Param {
 	return workload.Param{Name: "data", Type: workload.Text,
 		Doc: "data for the server that tare starts, on the controller's machine: a dump (FILE.sql, " +
 			"also gzip, bzip2, zstd, xz), a stopped server's data directory, or shop, a synthetic shop"}
 }
 
-// dataOf is what the parameter data says.
+// dataOf is the content that the parameter data names.
 func dataOf(p workload.Params) content {
 	// A workload that writes shares no data with one that does not, whose results would change.
 	c := content{key: "data=" + p["data"] + " items=" + p["items"] + " writes=" + p["writes"], database: logged}

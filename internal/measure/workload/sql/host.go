@@ -54,7 +54,7 @@ func (h *host) Measure(ctx context.Context, b *workload.Bench) (err error) {
 	}
 }
 
-// Report tells what the server did.
+// Report reports the server's use.
 func (h *host) Report(b *workload.Bench) error {
 	h.reportServer(b)
 	return nil

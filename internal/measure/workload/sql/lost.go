@@ -33,7 +33,7 @@ func (r *refusal) ends(c client, writes bool) bool {
 	return false
 }
 
-// advice says what to do about an error of the server, by its number in MySQL and its SQLSTATE in PostgreSQL.
+// advice is the remedy for an error of the server, by its number in MySQL and its SQLSTATE in PostgreSQL.
 func (r *refusal) advice(lanes int) string {
 	switch r.code {
 	case "1040", "1203", "1226", "53300":
@@ -53,7 +53,7 @@ func (r *refusal) advice(lanes int) string {
 	return ""
 }
 
-// explain says what an error means that ended a replay.
+// explain adds its meaning to an error that ended a replay.
 func (r *replayTrial) explain(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -77,7 +77,7 @@ const (
 	recovery = time.Minute
 )
 
-// whereabouts says what has become of a server after a connection to it was lost.
+// whereabouts describes the state of a server after a connection to it was lost: started again, running, or gone.
 func (r *replayTrial) whereabouts(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, recovery)
 	defer cancel()
@@ -110,7 +110,7 @@ func (r *replayTrial) whereabouts(ctx context.Context) string {
 // startsUp is PostgreSQL's SQLSTATE for a server that starts, recovers or ends.
 const startsUp = "57P03"
 
-// startError is how much a server's start may differ from one question to the next. MySQL tells its age in whole
+// startError bounds the difference of a server's start from one question to the next. MySQL tells its age in whole
 // seconds.
 const startError = 1500 * time.Millisecond
 

@@ -18,7 +18,7 @@ const (
 	mixWriteOnly = "write-only" // oltp_write_only
 )
 
-// arg is what a parameter of a statement is.
+// arg is the kind of a statement's parameter.
 type arg uint8
 
 const (
@@ -89,7 +89,7 @@ func mixParams() []workload.Param {
 	return params
 }
 
-// mix is what a transaction does.
+// mix has the statements of a transaction.
 type mix struct {
 	explicit bool // it has BEGIN and COMMIT
 	writes   bool

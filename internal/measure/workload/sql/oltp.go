@@ -267,7 +267,7 @@ func (t *oltp) Cleanup(*workload.Bench) error {
 	return err
 }
 
-// oltpTally is what transactions gave.
+// oltpTally has the rows of transactions and their checksum.
 type oltpTally struct{ rows, sum uint64 }
 
 func (a *oltpTally) add(b oltpTally) {

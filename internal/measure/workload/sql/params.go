@@ -85,7 +85,7 @@ type target struct {
 	root     string
 }
 
-// endpoint says how to reach a server. That of a service is sent to its trials as JSON.
+// endpoint is the address of a server, with the account. That of a service is sent to its trials as JSON.
 type endpoint struct {
 	Network  string `json:"network"`
 	Address  string `json:"address"`

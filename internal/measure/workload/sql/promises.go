@@ -10,7 +10,7 @@ import (
 	"tare/internal/sys/sql/promise"
 )
 
-// family is how the server's settings are to be read.
+// family is the family of products by which the server's settings are read.
 func (t *target) family() promise.Family {
 	if t.mysql() {
 		return promise.MySQL

@@ -12,7 +12,7 @@ import (
 	"tare/internal/unit"
 )
 
-// What becomes of the connections of sessions.
+// Treatments of the connections of sessions.
 const (
 	sessionsRecorded = "as-recorded"
 	sessionsKept     = "kept"

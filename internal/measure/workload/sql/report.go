@@ -18,13 +18,13 @@ func (r *replayTrial) Report(b *workload.Bench) error {
 	return nil
 }
 
-// What is told of client and server.
+// Shares of client and server from which on they are told.
 const (
 	cold        = 0.001 // share of pages that were not in the server's memory
 	clientBound = 0.5   // share of the CPU time of client and server that the client has
 )
 
-// reportServer tells what client and server did.
+// reportServer reports the use of client and server.
 func (r *replayTrial) reportServer(b *workload.Bench) {
 	did := r.target.did(b, r.before, r.aside, r.kept())
 	b.Note("server_version", r.target.Version)

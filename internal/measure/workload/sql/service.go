@@ -15,7 +15,7 @@ import (
 	"tare/internal/record"
 )
 
-// content is what a private server is loaded with.
+// content is the data that a private server is loaded with.
 type content struct {
 	key string // of all that it depends on, but for the run's seed
 	// database returns the name of the database if no parameter does; nil or "" for the usual one.

@@ -133,7 +133,7 @@ func (r *rows) send(c client) error {
 	return nil
 }
 
-// layout is what stands before, between and after the columns of a row.
+// layout has the texts before, between and after the columns of a row.
 type layout struct{ id, k, text, pad, end string }
 
 var (

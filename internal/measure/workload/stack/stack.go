@@ -1,7 +1,8 @@
 // Package stack is the agent's side of stacks: a site that lies in an environment's root is a service, which kinds of
 // work reach by url=stack:/PATH.
 //
-// What a site is and how it starts is in the recipe's scripts, in the environment. This package only runs them.
+// The content of a site and the steps of its start are in the recipe's scripts, in the environment. This package only
+// runs them.
 package stack
 
 import (
@@ -58,7 +59,7 @@ func cut(url string) (front, path string) {
 	return front[1:], path
 }
 
-// Check says what is wrong with a URL for which Names is true.
+// Check returns an error for a wrong URL for which Names is true.
 func Check(url string) error {
 	front, path := cut(url)
 	if front != "apache" && front != "nginx" && front != "varnish" || path == "" || path[0] != '/' && path[0] != '@' ||
@@ -142,7 +143,7 @@ func (s Site) promises(ctx context.Context) string {
 func (r *running) Endpoint() string      { return string(r.said) }
 func (r *running) Done() <-chan struct{} { return r.process.Done() }
 
-// Ended tells how the program ended, with its own reason.
+// Ended is the failure of a program that has ended, with its own reason.
 func (r *running) Ended() *record.Failure {
 	log := proc.Printable(r.process.Diagnose())
 	_, why, _ := strings.Cut("\n"+log, "\nstack: ")

@@ -128,7 +128,7 @@ func minorFaults() int64 {
 	return u.Minflt
 }
 
-// mapLength is what mapPair maps.
+// mapLength is the length that mapPair maps, in bytes.
 const mapLength = 64 << 10
 
 // mapPair maps and unmaps memory without touching it.

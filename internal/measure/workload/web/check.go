@@ -20,7 +20,7 @@ const maxMasked = 1 << 16
 // masked stands in the place of a part that differs each time.
 const masked = "\x00masked\x00"
 
-// check is what bodies are looked into for. It is not safe for concurrent use: each lane has its own.
+// check has the patterns that are looked for in bodies. It is not safe for concurrent use: each lane has its own.
 type check struct {
 	match *regexp.Regexp // must be found; nil for nothing
 	mask  *regexp.Regexp // is left out of the hash; nil for nothing

@@ -351,7 +351,7 @@ func (t *coldSiteTrial) matches(x exchange, status int, match *regexp.Regexp) er
 	return nil
 }
 
-// beginning is what a body begins with, for a message.
+// beginning is the beginning of a body, for a message.
 func beginning(body []byte) string {
 	return proc.Line(string(body[:min(len(body), 80)]))
 }

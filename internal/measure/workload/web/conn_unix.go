@@ -11,7 +11,7 @@ import (
 	"tare/internal/unit"
 )
 
-// What a connection waits for.
+// stage is the thing that a connection waits for.
 type stage uint8
 
 const (

@@ -85,7 +85,7 @@ func (c *crew) merge() *lane {
 	return all
 }
 
-// protocol is what a connection's TLS has agreed on.
+// protocol is the protocol that a connection's TLS has agreed on.
 func (c *crew) protocol() (string, bool) {
 	for _, l := range c.lanes {
 		if l.tls != "" {

@@ -146,7 +146,7 @@ func checkURL(p workload.Params) (page, error) {
 	})
 }
 
-// restarts are what of a stack can be restarted.
+// restarts are the parts of a stack that can be restarted.
 var restarts = []string{"web", "php", "database", "varnish", "all"}
 
 // clearAll is the word that clears all caches of a stack but Varnish's and the database's.

@@ -12,7 +12,7 @@ import (
 // maxLoad bounds the connections of http.load.
 const maxLoad = 16384
 
-// What http.load can be told.
+// Values of http.load's parameters.
 const (
 	verifyHash       = "hash"
 	redirectsFail    = "fail"

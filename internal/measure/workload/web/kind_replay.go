@@ -13,13 +13,13 @@ import (
 	"tare/internal/unit"
 )
 
-// What becomes of the connections of sessions.
+// Treatments of the connections of sessions.
 const (
 	sessionsRecorded = "as-recorded"
 	sessionsKept     = "kept"
 )
 
-// What of the responses must be equal in all targets.
+// Parts of the responses that must be equal in all targets.
 const (
 	compareBody   = "body"
 	compareStatus = "status"

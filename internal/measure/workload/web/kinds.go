@@ -17,7 +17,7 @@ const (
 	maxThreads     = 64
 )
 
-// What is checked in each response.
+// The parts of each response that are checked.
 const (
 	verifyBody   = "body"
 	verifyStatus = "status"

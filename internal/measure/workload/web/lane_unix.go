@@ -26,10 +26,10 @@ var errTimeout = errors.New("it took longer than timeout=")
 // receive is the size of the read buffer, one for each thread. A page that fits is one read.
 const receive = 64 << 10
 
-// tick is how often a thread checks for expired connections and for a cancelled trial.
+// tick is the time between two checks of a thread for expired connections and for a cancelled trial.
 const tick = 250 * time.Millisecond
 
-// load is what all connections of a trial ask for and expect.
+// load has the request of all connections of a trial, and the expected response.
 type load struct {
 	addr      netip.AddrPort
 	maker     maker
@@ -170,7 +170,7 @@ func (l *lane) connect() error {
 	return nil
 }
 
-// wave is how many connections a thread makes at a time: a server's queue often has room for 511.
+// wave is the number of connections that a thread makes at a time: a server's queue often has room for 511.
 const wave = 128
 
 // run makes n requests, one at a time on each connection: the next when the last is complete, or when it is due.

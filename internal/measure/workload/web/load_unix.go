@@ -420,7 +420,7 @@ func (t *loadTrial) Report(b *workload.Bench) error {
 	return t.sample()
 }
 
-// processors is how many processors the client's threads may use.
+// processors returns the number of processors that the client's threads may use.
 var processors = netpeer.CPUs
 
 // share formats a share of CPU time. A share above 1 comes from the resolution of two clocks.

@@ -80,7 +80,7 @@ func (l *local) processes() map[int]string {
 	return found
 }
 
-// parts tells what each server of a stack has used between the last two times.
+// parts has the use of each server of a stack between the last two times.
 func (l *local) parts() string {
 	if l.site == nil {
 		return ""
@@ -94,7 +94,7 @@ func (l *local) parts() string {
 	return strings.TrimPrefix(parts, ", ")
 }
 
-// busiest is how many of the processes can run at the same time.
+// busiest is the number of the processes that can run at the same time.
 func (l *local) busiest() int { return max(1, min(len(l.used), processors())) }
 
 // listening are the inodes of the sockets that listen at a port, in the network of the calling thread: /proc/net has

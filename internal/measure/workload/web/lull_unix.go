@@ -4,8 +4,8 @@ package web
 
 import "time"
 
-// lull is what a thread does when no response is there, before it sleeps until there is one. A server that is the
-// bottleneck has to wake a client that sleeps, for each response, and each time that costs both of them. So, while
+// lull is the behaviour of a thread when no response is there, before it sleeps until there is one. A server that is
+// the bottleneck has to wake a client that sleeps, for each response, and each time that costs both of them. So, while
 // responses come thick and fast, a thread
 //
 //   - looks for the next one for a short while, if a response takes so short a time that waking up would be a good part
@@ -25,15 +25,15 @@ const (
 	worthy   = 16
 	seldom   = 64
 
-	// napTime is how long a nap is: two or three responses of a server that is one process.
+	// napTime is the length of a nap: two or three responses of a server that is one process.
 	napTime = 30 * time.Microsecond
-	// napShare is how many times longer a response has to take than a nap, on average. A nap adds half of its time to
-	// a response that arrives during it, so that it adds at most 1/16 of the mean.
+	// napShare is the least ratio of the mean time of a response to that of a nap at which a thread naps. A nap adds
+	// half of its time to a response that arrives during it, so that it adds at most 1/16 of the mean.
 	napShare = 8
 )
 
-// lullFor is how long each of so many threads may look, and what a trial's state says of it. A thread that looks keeps
-// a processor from the server, so there must be one more than the threads.
+// lullFor returns the time for which each of so many threads may look, and the text about it in a trial's state. A
+// thread that looks keeps a processor from the server, so there must be one more than the threads.
 func lullFor(threads int, open bool) (time.Duration, string) {
 	switch {
 	case open:

@@ -358,8 +358,8 @@ func (m *mux) end() {
 	}
 }
 
-// shut is what a lane does after a response without keepalive: the connection ends as soon as the response has been
-// read to its end, and the next request has another one.
+// shut ends a lane's connection after a response without keepalive: it ends as soon as the response has been read to
+// its end, and the next request has another one.
 func (m *mux) shut(i int) {
 	if p := m.at[i%len(m.at)]; p.fd >= 0 {
 		p.leaves = true

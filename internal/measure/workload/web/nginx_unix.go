@@ -50,11 +50,11 @@ const pagePath = "/page.bin"
 // spare is the number of extra connections of a server: for checks, and its own.
 const spare = 64
 
-// places is how many connections nginx is told of for so many clients. It closes connections that wait for a request
-// while less than a sixteenth of the places is free.
+// places is the number of connections in nginx's configuration for so many clients. It closes connections that wait for
+// a request while less than a sixteenth of the places is free.
 func places(connections int) int { return connections + connections/8 + spare }
 
-// starts is how often a server is started if another program takes its port first.
+// starts bounds the starts of a server whose port another program takes first.
 const starts = 5
 
 // findNginx looks for the environment's nginx and asks it how it was built.
@@ -343,7 +343,7 @@ func reason(log string) string {
 	return ""
 }
 
-// stopTime is how long a server may take to stop: it has nothing to finish.
+// stopTime bounds the time in which a server stops: it has nothing to finish.
 const stopTime = 2 * time.Second
 
 // stop stops the server and waits for its end.

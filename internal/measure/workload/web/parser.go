@@ -32,7 +32,7 @@ const (
 // response reads one response after another from the bytes of a connection. Reading allocates nothing, except once for
 // lines that come in pieces and for redirects, and for an error, which is the last.
 type response struct {
-	// What is known so far.
+	// The result so far.
 	status int
 	body   int64 // bytes, decoded
 	close  bool  // the server closes the connection after this response

@@ -88,7 +88,7 @@ func (t *replayTrial) find(ctx context.Context, b *workload.Bench) (err error) {
 	return nil
 }
 
-// explain says what an error means that ended a replay.
+// explain adds its meaning to an error that ended a replay.
 func (t *replayTrial) explain(_ context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -404,7 +404,7 @@ func (c *browser) compared() []byte {
 	return body
 }
 
-// Shown is what the response is compared by, without the user's secrets.
+// Shown is the part of the response by which it is compared, without the user's secrets.
 func (c *browser) Shown() string {
 	body := c.compared()
 	if c.t.body && bytes.IndexByte(body[:min(len(body), 512)], 0) >= 0 {

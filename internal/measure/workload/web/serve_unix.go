@@ -11,10 +11,10 @@ import (
 	"tare/internal/measure/workload"
 )
 
-// hosts is how many clients with so many connections each the server has.
+// hosts is the number of the server's clients, each with the same number of connections.
 func (t *loadTrial) hosts() int { return 1 + strings.Count(t.params[workload.FromParam], "+") }
 
-// listenAt is where a server listens that others reach.
+// listenAt is the address at which a server listens that others reach.
 func listenAt(b *workload.Bench) netip.Addr {
 	if at, err := netip.ParseAddr(b.Listen); err == nil {
 		return at
@@ -22,7 +22,7 @@ func listenAt(b *workload.Bench) netip.Addr {
 	return netip.IPv4Unspecified()
 }
 
-// offer says where the server is that others are to load. One that is not the trial's own they know themselves.
+// offer sets the address of the server that others are to load. One that is not the trial's own they know themselves.
 func (t *loadTrial) offer(ctx context.Context, b *workload.Bench) error {
 	b.Offer = "url"
 	switch {

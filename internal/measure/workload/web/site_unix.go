@@ -20,7 +20,7 @@ import (
 	"tare/internal/sys/sql/secure"
 )
 
-// server is where the requests of a trial go, and what they have from the user.
+// server is the destination of a trial's requests, with the parts of them that the user gave.
 type server struct {
 	to              page
 	site            stack.Site // nil if it is not the environment's stack
@@ -60,8 +60,8 @@ func findPage(ctx context.Context, url, scheme string, within time.Duration) (pa
 	return parseAny(url, scheme, func(host string) (netip.Addr, error) { return address(ctx, host) })
 }
 
-// patternOf is what a page of a stack must contain by itself, as when the stack was installed; nil if that is not
-// known. The status says little: PHP's error pages have 200 as well.
+// patternOf is the pattern that a page of a stack must contain by itself, as when the stack was installed; nil if that
+// is not known. The status says little: PHP's error pages have 200 as well.
 func patternOf(site stack.Site, p workload.Params) *regexp.Regexp {
 	_, own, _ := strings.Cut(p["url"], ":@")
 	if own == "" || site == nil {

@@ -2,7 +2,8 @@
 
 package web
 
-// slots is how many requests so many connections have at a time; sockets how many of those may be open.
+// slots is the number of requests that so many connections have at a time; sockets the number of those that may be
+// open.
 func (l *load) slots(connections int) int {
 	if !l.two {
 		return connections
