@@ -41,6 +41,33 @@ func OneLevelChange(x []float64, least float64) (LevelChange, bool) {
 	return best, best.At > 0
 }
 
+// RatioLevelChange is OneLevelChange of the differences of two series, by block. It also finds a change of one of them
+// that the noise of the other hides: there the differences need only lie on two sides of a value between.
+func RatioLevelChange(candidate, baseline []float64, least float64) (LevelChange, bool) {
+	d := make([]float64, len(candidate))
+	for i := range d {
+		d[i] = candidate[i] - baseline[i]
+	}
+	if c, ok := OneLevelChange(d, least); ok {
+		return c, true
+	}
+	for _, side := range [][]float64{candidate, baseline} {
+		c, ok := OneLevelChange(side, least)
+		if !ok {
+			continue
+		}
+		a, b := slices.Sorted(slices.Values(d[:c.At])), slices.Sorted(slices.Values(d[c.At:]))
+		c.Before, c.After = quantileSorted(a, 0.5), quantileSorted(b, 0.5)
+		if c.Before > c.After {
+			a, b = b, a
+		}
+		if math.Abs(c.After-c.Before) >= least && separate(a, b, 0) {
+			return c, true
+		}
+	}
+	return LevelChange{}, false
+}
+
 // levels tells whether sorted values are two levels, low below high.
 func levels(low, high []float64) bool {
 	if separate(low, high, 1) {

@@ -78,3 +78,42 @@ func TestSimulatedLevelChange(t *testing.T) {
 		}
 	}
 }
+
+// TestSimulatedRatioLevelChange holds how often the ratio of two series without a change is said to have one, and how
+// often a change of one side is found that the noise of the other would hide.
+func TestSimulatedRatioLevelChange(t *testing.T) {
+	const runs = 5000
+	rng := rand.New(rand.NewPCG(36, 2))
+	for _, c := range []struct {
+		name string
+		draw func() float64
+	}{
+		{"normal", rng.NormFloat64}, {"uniform", func() float64 { return rng.Float64() * 3 }},
+		{"exponential", rng.ExpFloat64},
+	} {
+		for _, n := range []int{10, 12, 20, 30} {
+			falsely, found := 0, 0
+			for range runs {
+				a, b, changed := make([]float64, n), make([]float64, n), make([]float64, n)
+				for i := range a {
+					a[i], b[i] = c.draw(), c.draw()
+					changed[i] = 0.05 * a[i]
+					if i >= n/2 {
+						changed[i] += 6
+					}
+				}
+				if _, ok := RatioLevelChange(a, b, 0.2); ok {
+					falsely++
+				}
+				if l, ok := RatioLevelChange(changed, b, 0.2); ok && l.At == n/2 {
+					found++
+				}
+			}
+			t.Logf("%s, %d values: %.2f %% without a change, %.1f %% with one", c.name, n, 100*float64(falsely)/runs,
+				100*float64(found)/runs)
+			if falsely > runs/500 || found < 8*runs/10 {
+				t.Errorf("%s, %d values: %d changes without one and %d with one of %d", c.name, n, falsely, found, runs)
+			}
+		}
+	}
+}

@@ -71,11 +71,16 @@ func withholdLevels(c *cellBuilder) {
 		c.judged[0].session != c.judged[len(c.judged)-1].session {
 		return
 	}
-	d := make([]float64, len(c.judged))
-	for i, k := range c.judged {
-		d[i] = c.d[k]
+	var candidate, baseline []float64
+	for _, k := range c.judged {
+		if c.baseline.used[k] == nil {
+			return // it hit its deadline: nobody knows on which level
+		}
+		y := math.Log(c.baseClock.cost(c.baseline.used[k], c.metric))
+		baseline = append(baseline, y)
+		candidate = append(candidate, y+c.d[k]) // with the corrections that the ratio has
 	}
-	l, ok := stats.OneLevelChange(d, math.Log(leastLevel))
+	l, ok := stats.RatioLevelChange(candidate, baseline, math.Log(leastLevel))
 	if !ok {
 		return
 	}
@@ -86,8 +91,7 @@ func withholdLevels(c *cellBuilder) {
 			figure(math.Exp(l.After)),
 			c.judged[l.At].block, c.judged[len(c.judged)-1].block),
 		"find what changed at that time (a limit, the clock of the processor, another program, a full disk), and "+
-			"run again; "+
-			"`tare report --details` and the page show each block")
+			"run again; `tare report --details` and the page show each block")
 }
 
 func (c *cellBuilder) withhold(code, text, remedy string) {
