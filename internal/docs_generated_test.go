@@ -73,7 +73,7 @@ func typed(name, def, doc string) entry {
 
 func (k *kindListing) parameters() (all []entry) {
 	for _, p := range k.Parameters {
-		e := typed(p.Name, p.Default, cell(sentence(p.Doc)))
+		e := typed(p.Name, p.Default, sentence(p.Doc))
 		if p.Required {
 			e.Doc += " Required."
 		}
@@ -143,8 +143,8 @@ func (l *listing) sharers(e entry) (kinds []string) {
 	return kinds
 }
 
-// unshared makes a table of the entries that a kind does not share with others, and a line that names the rest.
-func (l *listing) unshared(all []entry, primary string, head ...string) (out []string) {
+// unshared lists the entries of a kind, each a what, that it does not share with others, and names the rest.
+func (l *listing) unshared(what string, all []entry, primary string) (out []string) {
 	var own []entry
 	var others []string
 	for _, e := range all {
@@ -159,10 +159,10 @@ func (l *listing) unshared(all []entry, primary string, head ...string) (out []s
 		}
 	}
 	if len(own) > 0 {
-		out = append(append(head, table(own)...), "")
+		out = append(append(out, strings.ToUpper(what[:1])+what[1:]+"s:", ""), items(own)...)
+		out = append(out, "")
 	}
 	if len(others) > 0 {
-		what, _, _ := strings.Cut(strings.TrimPrefix(head[0], "| "), " ")
 		out = append(out, "[Shared "+what+"s](#shared-"+what+"s): "+strings.Join(others, ", ")+".", "")
 	}
 	return out
@@ -182,9 +182,9 @@ func family(kinds []string) string {
 	return "`" + head + ".*`"
 }
 
-// shared makes tables of what several kinds have in common, one for each family. A kind's own section says which of it
-// the kind has; only where a family has a name in two meanings, the table says whose each is.
-func (l *listing) shared(of func(*kindListing) []entry, head ...string) (out []string) {
+// shared lists what several kinds have in common, by family. A kind's own section says which of it the kind has; only
+// where a family has a name in two meanings, the list says whose each is.
+func (l *listing) shared(of func(*kindListing) []entry) (out []string) {
 	var families []string
 	rows := map[string][]entry{}
 	for i := range l.Workloads {
@@ -217,7 +217,7 @@ func (l *listing) shared(of func(*kindListing) []entry, head ...string) (out []s
 				rows[f][i].Name = "`" + bare(e.Name) + "`"
 			}
 		}
-		out = append(append(append(out, "**"+f+"**", ""), head...), table(rows[f])...)
+		out = append(append(out, "**"+f+"**", ""), items(rows[f])...)
 		out = append(out, "")
 	}
 	return out
@@ -239,8 +239,8 @@ func bare(name string) string {
 	return strings.Trim(name, "`")
 }
 
-// table has a row for each meaning.
-func table(all []entry) (rows []string) {
+// items has an item for each meaning.
+func items(all []entry) (list []string) {
 	var docs []string
 	names := map[string][]string{}
 	for _, e := range all {
@@ -250,9 +250,9 @@ func table(all []entry) (rows []string) {
 		names[e.Doc] = append(names[e.Doc], e.Name)
 	}
 	for _, d := range docs {
-		rows = append(rows, "| "+strings.Join(names[d], ", ")+" | "+d+" |")
+		list = append(list, "- "+strings.Join(names[d], ", ")+": "+d)
 	}
-	return rows
+	return list
 }
 
 var generatedRE = regexp.MustCompile(`^<!-- generated: (.*) -->$`)
@@ -363,18 +363,18 @@ func (l *listing) generate(name string) ([]string, error) {
 			}
 			metrics, primary := k.metrics()
 			out = append(out, k.Doc, "")
-			out = append(out, l.unshared(k.parameters(), "", "| parameter | meaning |", "|---|---|")...)
-			return append(out, l.unshared(metrics, primary, "| metric | meaning |", "|---|---|")...), nil
+			out = append(out, l.unshared("parameter", k.parameters(), "")...)
+			return append(out, l.unshared("metric", metrics, primary)...), nil
 		}
 		return nil, fmt.Errorf("there is no workload %q", of)
 	case "shared parameters":
-		return append(out, l.shared((*kindListing).parameters, "| parameter | meaning |", "|---|---|")...), nil
+		return append(out, l.shared((*kindListing).parameters)...), nil
 	case "shared metrics":
 		metrics := func(k *kindListing) []entry {
 			all, _ := k.metrics()
 			return all
 		}
-		return append(out, l.shared(metrics, "| metric | meaning |", "|---|---|")...), nil
+		return append(out, l.shared(metrics)...), nil
 	case "plan":
 		return planKeys()
 	case "optional interfaces":
@@ -395,7 +395,7 @@ func (l *listing) generate(name string) ([]string, error) {
 // described are drivers whose section describes a setting that other drivers have as well, although theirs come first.
 var described = []string{"ssh"}
 
-// settings makes the table of a driver's settings. What another driver's section describes in the same words is only
+// settings lists a driver's settings. What another driver's section describes in the same words is only
 // named, with a link.
 func (l *listing) settings(driver string, all []setting) (out []string) {
 	owner := func(s setting) string {
@@ -416,7 +416,7 @@ func (l *listing) settings(driver string, all []setting) (out []string) {
 	var as []string
 	names := map[string][]string{}
 	for _, s := range all {
-		of, named := owner(s), typed(s.Name, s.Default, cell(sentence(s.Doc)))
+		of, named := owner(s), typed(s.Name, s.Default, sentence(s.Doc))
 		if of == driver {
 			if when, rest, ok := strings.Cut(s.Doc, ": as in the driver "); ok {
 				other, _, _ := strings.Cut(rest, ".")
@@ -435,8 +435,7 @@ func (l *listing) settings(driver string, all []setting) (out []string) {
 		names[of] = append(names[of], named.Name)
 	}
 	if len(rows) > 0 {
-		out = append(out, "", "| setting | meaning |", "|---|---|")
-		out = append(out, table(rows)...)
+		out = append(append(out, ""), items(rows)...)
 	}
 	for _, of := range as {
 		out = append(out, "", of+strings.Join(names[of], ", ")+".")
