@@ -22,6 +22,7 @@ import (
 
 	"tare/internal/bundle"
 	"tare/internal/lab/deploy/agenttest"
+	"tare/internal/sys/cgroup"
 )
 
 // tareBinary is the real program that the scripts run: the one that TARE_BIN names, or one built for this test.
@@ -172,6 +173,10 @@ func TestScripts(t *testing.T) {
 				return os.Getenv("TARE_REQUIRE") != "", nil
 			case cond == "virtualbox":
 				return os.Getenv("TARE_VIRTUALBOX_ROOT") != "" && os.Getenv("TARE_VBOXSF_MODULES") != "", nil
+			case cond == "limits":
+				disk, err := cgroup.DiskBelow(os.TempDir())
+				return err == nil && cgroup.Check(&cgroup.Limits{Quota: 0.5,
+					Rates: []cgroup.Rate{{Disk: disk, Write: true, Ops: true, Limit: 1000}}}) == nil, nil
 			case cond == "full":
 				return !testing.Short(), nil
 			}

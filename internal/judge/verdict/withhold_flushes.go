@@ -3,7 +3,6 @@ package verdict
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -72,21 +71,31 @@ func (wh *withholder) flushedIn(target string, s *series, place workload.Place) 
 		return f
 	}
 	counts, _ := countedIn(s, []string{record.DiskFlushes})
+	for _, k := range s.keys {
+		if n, ok := counts[k]; ok {
+			f.add(s.used[k], n.n, n.work, s.used[k].Account.Counts[record.DeviceWrittenBytes] > 0)
+		}
+	}
+	return f.rated()
+}
+
+// add takes in a trial that counted n flushes in so much work; wrote says that the work itself wrote to a disk.
+func (f *flushed) add(t *record.Trial, n, work float64, wrote bool) {
+	if t.AgentNS <= 0 {
+		return
+	}
+	seconds := float64(t.AgentNS) / 1e9
+	f.trials = append(f.trials, flushTrial{n: n, unit: n / work, rate: n / seconds, seconds: seconds, wrote: wrote})
+	if t.Account != nil && t.Account.Lanes > f.lanes && !math.IsInf(t.Account.Lanes, 0) {
+		f.lanes = t.Account.Lanes
+	}
+}
+
+// rated returns f with the medians of its trials.
+func (f *flushed) rated() *flushed {
 	var rates, units []float64
-	for _, k := range slices.SortedFunc(maps.Keys(counts), func(a, b blockKey) int {
-		return cmp.Or(cmp.Compare(a.session, b.session), cmp.Compare(a.block, b.block))
-	}) {
-		t, n := s.used[k], counts[k]
-		if t.AgentNS <= 0 {
-			continue
-		}
-		x := flushTrial{n: n.n, unit: n.n / n.work, seconds: float64(t.AgentNS) / 1e9}
-		x.rate, x.wrote = x.n/x.seconds, t.Account.Counts[record.DeviceWrittenBytes] > 0
-		f.trials = append(f.trials, x)
+	for _, x := range f.trials {
 		rates, units = append(rates, x.rate), append(units, x.unit)
-		if l := t.Account.Lanes; l > f.lanes && !math.IsInf(l, 0) {
-			f.lanes = l
-		}
 	}
 	if len(f.trials) > 0 {
 		f.rate, f.unit = medianOf(rates), medianOf(units)
@@ -97,25 +106,13 @@ func (wh *withholder) flushedIn(target string, s *series, place workload.Place) 
 // flushedByServer returns the counts of a side's flushes by a counter of its servers.
 func flushedByServer(target string, s *series, counter string) *flushed {
 	f := &flushed{target: target, lanes: 1}
-	var rates, units []float64
 	for _, k := range s.keys {
 		t := s.used[k]
-		n, err := strconv.ParseFloat(t.State[counter], 64)
-		if err != nil || n < 0 || t.AgentNS <= 0 || t.Work <= 0 {
-			continue
-		}
-		x := flushTrial{n: n, unit: n / float64(t.Work), seconds: float64(t.AgentNS) / 1e9, wrote: true}
-		x.rate = x.n / x.seconds
-		f.trials = append(f.trials, x)
-		rates, units = append(rates, x.rate), append(units, x.unit)
-		if t.Account != nil && t.Account.Lanes > f.lanes && !math.IsInf(t.Account.Lanes, 0) {
-			f.lanes = t.Account.Lanes
+		if n, err := strconv.ParseFloat(t.State[counter], 64); err == nil && n >= 0 && t.Work > 0 {
+			f.add(t, n, float64(t.Work), true)
 		}
 	}
-	if len(f.trials) > 0 {
-		f.rate, f.unit = medianOf(rates), medianOf(units)
-	}
-	return f
+	return f.rated()
 }
 
 // countsFlushes tells whether the counters of a target's disks see the flushes of work there: not where the files are
